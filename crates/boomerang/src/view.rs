@@ -4,7 +4,7 @@
 use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Owner};
-use earmark_core::{Flow, InterfaceId, Rate, Time};
+use earmark_core::{Flow, InterfaceId, Rate, RowFilter, Time};
 use earmark_token::{HeldToken, User};
 use earmark_wire::boomerang::{Keys, Rates, Shape};
 
@@ -82,8 +82,22 @@ impl Boomerang {
 
     /// Returns all sessions.
     pub fn sessions(&self) -> impl Iterator<Item = SessionView> {
-        let indexed = self.store.sessions.iter();
-        indexed.filter_map(|(index, session)| self.session_view(index as Index, session))
+        (0..self.session_slots()).filter_map(|slot| self.session_at(slot, &RowFilter::ALL))
+    }
+
+    /// Returns the number of slots of the table of sessions, empty ones included. A session stays in its slot.
+    pub fn session_slots(&self) -> u32 {
+        self.store.sessions.capacity() as u32
+    }
+
+    /// Returns the session in a slot, if there is one that the filter includes by its addresses. O(1).
+    pub fn session_at(&self, slot: u32, filter: &RowFilter) -> Option<SessionView> {
+        let session = self.store.sessions.get(slot as usize)?;
+        let Selector { source, destination, source_port, destination_port, .. } =
+            self.store.selector(slot)?;
+        let is_included = filter.admits_to(destination.address(), destination_port.unwrap_or(0))
+            && filter.admits_from(source.address(), source_port.unwrap_or(0));
+        is_included.then(|| self.session_view(slot, session)).flatten()
     }
 
     /// Returns the session that the packets of a flow belong to: the most specific one of all matching masks. Costs a

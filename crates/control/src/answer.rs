@@ -26,10 +26,16 @@ pub enum Response {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rows<T> {
-    /// The rows, in the order of their keys.
+    /// The rows.
     pub rows: Vec<T>,
-    /// Whether rows were left out because of the limit.
+    /// Whether rows were left out because of the limit; of a page, whether there is another one.
     pub more: bool,
+    /// Of a page, the position of the next one; absent after the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// Of a page, how many places of the daemon's tables were examined for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub examined: Option<u64>,
 }
 
 /// The answer to the requests that open an application: [`crate::Request::Reserve`], [`crate::Request::Listen`],

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
+use std::marker::PhantomData;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -88,6 +89,37 @@ impl ClientError {
     }
 }
 
+/// A listing that is requested page by page.
+#[derive(Debug)]
+pub struct Pages<'a, T> {
+    client: &'a mut Client,
+    /// The next request; `None` after the last.
+    show: Option<Show>,
+    row: PhantomData<T>,
+}
+
+impl<T: DeserializeOwned> Pages<'_, T> {
+    /// Requests the next page; `None` after the last. A page may be without rows.
+    ///
+    /// # Errors
+    /// The connection was lost, or the daemon refused.
+    pub fn next_page(&mut self) -> Result<Option<Rows<T>>, ClientError> {
+        let Some(show) = self.show.take() else { return Ok(None) };
+        let request = Request::Show(show.clone());
+        let mut page: Rows<T> = self.client.call(&request)?;
+        let limit = show.limit.unwrap_or(usize::MAX);
+        // The state that fills the page may have several rows.
+        page.more |= page.rows.len() > limit;
+        page.rows.truncate(limit);
+        let left = limit - page.rows.len();
+        if let Some(next) = page.next.clone().filter(|_| left > 0) {
+            let limit = show.limit.map(|_| left);
+            self.show = Some(Show { after: Some(next), limit, ..show });
+        }
+        Ok(Some(page))
+    }
+}
+
 /// A connection to a daemon.
 #[derive(Debug)]
 pub struct Client {
@@ -162,7 +194,13 @@ impl Client {
 
     /// Requests any listing, as rows of type `T`.
     pub fn show<T: DeserializeOwned>(&mut self, what: Listing) -> Result<Rows<T>, ClientError> {
-        self.call(&Request::Show(Show { what, limit: None }))
+        self.call(&Request::Show(Show::new(what)))
+    }
+
+    /// Requests a listing page by page, as rows of type `T`; short listings have one page.
+    pub fn pages<T: DeserializeOwned>(&mut self, show: Show) -> Pages<'_, T> {
+        let after = show.what.has_pages().then(|| Show::START.to_owned());
+        Pages { client: self, show: Some(Show { after, ..show }), row: PhantomData }
     }
 
     /// Answers senders that announce themselves to the daemon's host.

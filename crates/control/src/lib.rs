@@ -9,6 +9,7 @@ mod answer;
 mod client;
 pub mod command;
 mod event;
+mod listing;
 mod log;
 mod path;
 pub mod protocols;
@@ -20,7 +21,7 @@ mod short_file;
 pub mod text;
 
 pub use answer::*;
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, Pages};
 pub use earmark_core::ApplicationId;
 pub use earmark_core::listing::{
     AdmissionRow, AggregateRow, AssociationRow, EnforcementRow, FilterSessionRow, LinkRow,
@@ -28,6 +29,7 @@ pub use earmark_core::listing::{
     SessionRow, TrafficRow, TranslationRow, UserRow,
 };
 pub use event::Event;
+pub use listing::{Listing, ListingFilter, Show};
 pub use log::{
     ALL_TARGETS, LogAnswer, LogLevel, LogLevels, LogLevelsError, LogRequest, LogTargetRow,
 };

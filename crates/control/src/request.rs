@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     ChangeRequest, Expose, ListenRequest, LogRequest, Open, PathRequest, Ping, ReservationRequest,
-    Statistics, Trace,
+    Show, Statistics, Trace,
 };
 
 /// One request: an object with one key, `{"show":{"what":"links"}}`.
@@ -45,47 +45,6 @@ pub enum Request {
     Log(LogRequest),
     /// Return the version of the protocol; answered by [`Versions`](crate::Versions).
     Version(Version),
-}
-
-/// Parameters of [`Request::Show`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Show {
-    /// Listing to return.
-    pub what: Listing,
-    /// Most rows; by default [`DEFAULT_ROWS`](crate::DEFAULT_ROWS).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<usize>,
-}
-
-/// A listing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Listing {
-    /// Flows announced to or by this node.
-    Sessions,
-    /// Reservations.
-    Reservations,
-    /// Links, with their reserved bandwidth.
-    Links,
-    /// Nodes that this node exchanges messages with.
-    Neighbors,
-    /// Aggregates across cores.
-    Aggregates,
-    /// Routing state of GIST.
-    RoutingState,
-    /// Messaging associations of GIST.
-    Associations,
-    /// Rules of NATFW NSLP for the packet filter.
-    Pinholes,
-    /// Addresses and ports that NATFW NSLP has reserved for data from outside.
-    Translations,
-    /// Applications that `reserve`, `listen`, `ping`, `open` and `expose` opened on this host.
-    Applications,
-    /// Counters, in one row.
-    Counters,
 }
 
 /// Parameters of [`Request::Keep`].

@@ -32,6 +32,7 @@ mod packet_filter;
 pub mod random;
 pub mod record;
 mod routes;
+mod row_filter;
 mod secret;
 pub mod shares;
 pub mod slew;
@@ -58,6 +59,7 @@ pub use packet_filter::{
 pub use routes::{
     Branches, FlowAnswer, FlowResolver, Hop, MulticastRoute, Resolution, Route, RouteTable, Routes,
 };
+pub use row_filter::{EndFilter, EndFilterError, RowFilter};
 pub use secret::{KeyedDigest, Secret, SecretSeed};
 pub use stream::{CloseReason, Connect, ConnectionId, StreamEvent, Transport};
 pub use time::Time;

@@ -18,10 +18,12 @@ use std::net::IpAddr;
 use earmark_core::admission::{AdmissionMethod, ClaimId, Ledger, LinkStatus};
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::{
-    ApplicationId, Effect, Effects, FilterEvent, FlowResolver, Installation, InterfaceId, Time,
+    ApplicationId, Effect, Effects, FilterEvent, FlowResolver, Installation, InterfaceId,
+    RowFilter, Time,
 };
 use earmark_node::{
-    Command, Event, HostUpdate, Input, LinkRow, Node, NodeConfig, QueueView, ReservationRow,
+    Command, EngineSlots, Event, HostUpdate, Input, LinkRow, Node, NodeConfig, Position, QueueView,
+    ReservationRow,
 };
 use tracing::{debug, warn};
 
@@ -195,13 +197,13 @@ impl<K: Kernel> Driver<K> {
         ledger.links().filter_map(|(interface, _)| due(interface)).collect()
     }
 
-    /// Brings counters, and the lifetimes of the first `sessions` sessions, up to date for a listing.
-    pub fn catch_up(&mut self, now: Time, sessions: usize) {
+    /// Brings counters, and the lifetimes of the sessions in these slots, up to date for a listing.
+    pub fn catch_up(&mut self, now: Time, slots: &EngineSlots) {
         if let Err(error) = self.look(now) {
             warn!(%error, "cannot read what the kernel has done by itself");
         }
         let Driver { inside, kernel, .. } = self;
-        let commands = kernel.catch_up(now, &inside.node, sessions);
+        let commands = kernel.catch_up(now, &inside.node, slots);
         self.reclaim_delegated(now);
         for command in commands {
             self.inside.take(now, Input::Command(command));
@@ -256,10 +258,16 @@ impl<K: Kernel> Driver<K> {
         };
     }
 
-    /// Rows of reservations with the counters of their queues. The kernel is queried only for the rows that are taken.
-    pub fn reservation_rows(&mut self, now: Time) -> impl Iterator<Item = ReservationRow> {
+    /// Slots of reservations from a position on, with the counters of their queues. The kernel is queried only for the rows
+    /// that are taken.
+    pub fn reservation_slots<'a>(
+        &'a mut self,
+        now: Time,
+        from: Position,
+        filter: &'a RowFilter,
+    ) -> impl Iterator<Item = (Position, Option<ReservationRow>)> {
         let Driver { inside, kernel, .. } = self;
-        inside.node.reservation_rows(now, |claim| QueueView {
+        inside.node.reservation_slots(now, from, filter, |claim| QueueView {
             traffic: kernel.traffic(claim),
             enforcement: kernel.enforcement(claim),
         })

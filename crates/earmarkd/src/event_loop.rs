@@ -161,6 +161,7 @@ impl EventLoop {
             if self.driver.next_counters().is_some_and(|at| at <= now) {
                 self.driver.read_counters(now);
             }
+            self.hub.continue_listings(now, &mut self.driver);
             self.watch.house_keeping(now, &mut self.driver);
             self.hub.publish(now, &mut self.driver);
             self.hub.sweep(now, &mut self.driver);

@@ -21,7 +21,7 @@ use earmark_linux::{
     InterfaceName, InterfaceSignalling, MarkRule, Monitor, Offload, PathQuestion, Reconciliation,
     SignallingSocket, TcError, TrafficControl,
 };
-use earmark_node::{Command, EnforcementRow, Event, Node, TrafficRow};
+use earmark_node::{Command, EnforcementRow, EngineSlots, Event, Node, TrafficRow};
 use tracing::{debug, warn};
 
 use crate::config::{Capacity, InterfaceConfig};
@@ -285,9 +285,9 @@ impl Kernel for System {
         self.socket.has_copies()
     }
 
-    fn catch_up(&mut self, now: Time, node: &Node, sessions: usize) -> Vec<Command> {
+    fn catch_up(&mut self, now: Time, node: &Node, slots: &EngineSlots) -> Vec<Command> {
         let offload = self.offload_parts();
-        offload.map_or_else(Vec::new, |(offload, path)| offload.catch_up(path, now, node, sessions))
+        offload.map_or_else(Vec::new, |(offload, path)| offload.catch_up(path, now, node, slots))
     }
 
     fn suspend_refreshes(&mut self) {

@@ -9,6 +9,8 @@ mod change;
 mod host;
 #[path = "control/keys.rs"]
 mod keys;
+#[path = "control/listing.rs"]
+mod listing;
 #[path = "control/log.rs"]
 mod log;
 #[path = "control/natfw.rs"]

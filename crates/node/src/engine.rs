@@ -18,7 +18,7 @@ use earmark_core::listing::{
 };
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Datagram, Effects, Engine, Input, Interface, InterfaceId, Interfaces, Time,
+    Context, Datagram, Effects, Engine, Input, Interface, InterfaceId, Interfaces, RowFilter, Time,
 };
 use earmark_token::User;
 
@@ -28,6 +28,10 @@ use crate::protocols::{Command, Event, NodeConfig};
 
 /// Rows of a listing.
 pub type Rows<'a, T> = Box<dyn Iterator<Item = T> + 'a>;
+
+/// Slots of a listing in ascending order, each with a row, and again for each further row; `None` for a slot without one, so
+/// that the caller can stop anywhere. State stays in its slot as long as it exists.
+pub type Slots<'a, T> = Box<dyn Iterator<Item = (u32, Option<T>)> + 'a>;
 
 /// A counter: part of the node, group, name, count.
 pub type Counter = (&'static str, &'static str, &'static str, u64);
@@ -96,14 +100,22 @@ pub trait NodeEngine: ProcessInput + fmt::Debug {
     /// Notes a removed interface.
     fn remove_interface(&mut self, _interface: InterfaceId) {}
 
-    /// Lists the senders of all sessions.
-    fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow>;
+    /// Lists the senders of sessions from a slot on, as far as the filter includes them.
+    fn sessions<'a>(
+        &'a self,
+        from: u32,
+        filter: &'a RowFilter,
+        view: NodeView<'a>,
+    ) -> Slots<'a, SessionRow>;
 
-    /// Lists the reservations, each with its claim; those of receivers on this host have none.
+    /// Lists the reservations from a slot on, as far as the filter includes them, each with its claim; those of receivers on
+    /// this host have none.
     fn reservations<'a>(
         &'a self,
+        from: u32,
+        filter: &'a RowFilter,
         view: NodeView<'a>,
-    ) -> Rows<'a, (Option<ClaimId>, ReservationRow)>;
+    ) -> Slots<'a, (Option<ClaimId>, ReservationRow)>;
 
     /// Returns the reservation of a claim of this engine, without a walk over all. Of several reservations that share
     /// the claim, the first. `None` if the claim has ended.
@@ -135,18 +147,23 @@ pub trait NodeEngine: ProcessInput + fmt::Debug {
         Box::new(core::iter::empty())
     }
 
-    /// Lists the routing state: for each session and direction, the neighbour that it leads to.
-    fn routing_states<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, RoutingStateRow> {
+    /// Lists the routing state from a slot on: for each session and direction, the neighbour that it leads to.
+    fn routing_states<'a>(
+        &'a self,
+        _from: u32,
+        _filter: &'a RowFilter,
+        _view: NodeView<'a>,
+    ) -> Slots<'a, RoutingStateRow> {
         Box::new(core::iter::empty())
     }
 
-    /// Lists the rules of sessions for the packet filter, installed or remembered.
-    fn pinholes<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, PinholeRow> {
+    /// Lists the rules of sessions for the packet filter from a slot on, installed or remembered.
+    fn pinholes<'a>(&'a self, _from: u32, _view: NodeView<'a>) -> Slots<'a, PinholeRow> {
         Box::new(core::iter::empty())
     }
 
-    /// Lists the addresses and ports that sessions have reserved for data from outside.
-    fn translations<'a>(&'a self, _view: NodeView<'a>) -> Rows<'a, TranslationRow> {
+    /// Lists the addresses and ports that sessions have reserved for data from outside, from a slot on.
+    fn translations<'a>(&'a self, _from: u32, _view: NodeView<'a>) -> Slots<'a, TranslationRow> {
         Box::new(core::iter::empty())
     }
 
@@ -301,6 +318,16 @@ impl NodeView<'_> {
         removed.map_or_else(|| id.0.to_string(), |(_, name)| name.clone())
     }
 
+    /// Returns whether a filter includes rows of these interfaces, as far as the link decides.
+    pub fn admits_link(
+        &self,
+        filter: &RowFilter,
+        interfaces: impl IntoIterator<Item = InterfaceId>,
+    ) -> bool {
+        let link_of = |id| self.ledger.link_of_lane(id).unwrap_or(id);
+        filter.link.is_none_or(|link| interfaces.into_iter().any(|id| link_of(id) == link))
+    }
+
     /// Returns whether an address is one of this node's.
     pub fn is_local(&self, address: IpAddr) -> bool {
         self.interfaces.is_local(address)
@@ -320,4 +347,14 @@ impl NodeView<'_> {
 /// Returns the user of a row.
 pub(crate) fn user_row(user: &User) -> UserRow {
     UserRow { name: user.name.clone(), proof: user.proof().into() }
+}
+
+/// Returns a slot of a listing with its rows, or once without one.
+pub(crate) fn rows_of_slot<T>(
+    slot: u32,
+    rows: impl Iterator<Item = T>,
+) -> impl Iterator<Item = (u32, Option<T>)> {
+    let mut rows = rows.peekable();
+    let vacant = rows.peek().is_none().then_some((slot, None));
+    vacant.into_iter().chain(rows.map(move |row| (slot, Some(row))))
 }

@@ -35,7 +35,7 @@ pub use earmark_core::listing::{
 pub use edge::{AggregateNotice, Edge, EdgeAction, Lane, StoredDatagram};
 pub use engine::{
     Counter, EngineKind, Engines, HeldClaim, NodeEngine, NodeView, OwnCommands, ProcessInput, Rows,
-    StateCount,
+    Slots, StateCount,
 };
 pub use engines::AddEngineError;
 pub use input::{HostUpdate, Input};
@@ -46,4 +46,4 @@ pub use protocols::{
     Across, Ask, Border, Command, CorePackets, CoreProtocol, CoreProtocolError, Deaggregate,
     E2E_IGNORE, Event, Listen, NodeConfig, TunnelProtocol, Unanswerable, router_alert6,
 };
-pub use show::QueueView;
+pub use show::{EngineSlots, Position, QueueView};

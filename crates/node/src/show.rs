@@ -1,14 +1,40 @@
 //! Listings of a node.
 
+use core::ops::Range;
+
 use earmark_core::admission::ClaimId;
 use earmark_core::listing::{
     AdmissionRow, AggregateRow, AssociationRow, EnforcementRow, LinkRow, LinkState, NeighborRow,
     PinholeRow, ReservationRow, RoutingStateRow, SessionRow, TrafficRow, TranslationRow,
 };
-use earmark_core::{Rate, Time};
+use earmark_core::{Rate, RowFilter, Time};
 
-use crate::engine::{Counter, NodeView};
+use crate::engine::{Counter, NodeEngine, NodeView, Slots};
 use crate::node::Node;
+
+/// Position in a listing of state that has slots: sessions, reservations and routing state. State that exists throughout a
+/// listing is passed once, whatever begins and ends meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// Engine, by its place in [`Node::engines`].
+    pub engine: usize,
+    /// Slot of the engine's table.
+    pub slot: u64,
+}
+
+impl Position {
+    /// Start of a listing.
+    pub const START: Position = Position { engine: 0, slot: 0 };
+}
+
+/// Slots of the table of an engine, by its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EngineSlots {
+    /// Name of the engine.
+    pub engine: &'static str,
+    /// The slots.
+    pub slots: Range<u64>,
+}
 
 /// Traffic control's view of a reservation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +58,18 @@ impl Node {
 
     /// Iterates over the senders of all sessions, protocol by protocol.
     pub fn session_rows(&self, now: Time) -> impl Iterator<Item = SessionRow> {
-        self.engines().flat_map(move |engine| engine.sessions(self.view(now)))
+        let slots = self.session_slots(now, Position::START, &RowFilter::ALL);
+        slots.filter_map(|(_, row)| row)
+    }
+
+    /// Iterates over the slots of the senders of sessions from a position on, protocol by protocol.
+    pub fn session_slots<'a>(
+        &'a self,
+        now: Time,
+        from: Position,
+        filter: &'a RowFilter,
+    ) -> impl Iterator<Item = (Position, Option<SessionRow>)> {
+        self.slots(from, filter, move |engine, slot| engine.sessions(slot, filter, self.view(now)))
     }
 
     /// Iterates over the reservations, including those of receivers on this host, protocol by protocol. `queue` returns
@@ -40,12 +77,47 @@ impl Node {
     pub fn reservation_rows(
         &self,
         now: Time,
-        mut queue: impl FnMut(ClaimId) -> QueueView,
+        queue: impl FnMut(ClaimId) -> QueueView,
     ) -> impl Iterator<Item = ReservationRow> {
-        let rows = self.engines().flat_map(move |engine| engine.reservations(self.view(now)));
-        rows.map(move |(claim, row)| {
-            let QueueView { traffic, enforcement } = claim.map(&mut queue).unwrap_or_default();
-            self.with_obstacle(ReservationRow { traffic, enforcement, ..row }, now)
+        let slots = self.reservation_slots(now, Position::START, &RowFilter::ALL, queue);
+        slots.filter_map(|(_, row)| row)
+    }
+
+    /// Iterates over the slots of the reservations from a position on, protocol by protocol. `queue` returns the driver's
+    /// view of a queue, and is called only for rows that are used.
+    pub fn reservation_slots<'a>(
+        &'a self,
+        now: Time,
+        from: Position,
+        filter: &'a RowFilter,
+        mut queue: impl FnMut(ClaimId) -> QueueView,
+    ) -> impl Iterator<Item = (Position, Option<ReservationRow>)> {
+        let slots = self.slots(from, filter, move |engine, slot| {
+            engine.reservations(slot, filter, self.view(now))
+        });
+        slots.map(move |(position, found)| {
+            let row = found.map(|(claim, row)| {
+                let QueueView { traffic, enforcement } = claim.map(&mut queue).unwrap_or_default();
+                self.with_obstacle(ReservationRow { traffic, enforcement, ..row }, now)
+            });
+            (position, row)
+        })
+    }
+
+    /// Iterates over the slots that engines list from a position on.
+    fn slots<'a, T: 'a>(
+        &'a self,
+        from: Position,
+        filter: &'a RowFilter,
+        list: impl Fn(&'a dyn NodeEngine, u32) -> Slots<'a, T> + 'a,
+    ) -> impl Iterator<Item = (Position, Option<T>)> {
+        let engines = self.engines().enumerate().skip(from.engine);
+        let included = engines
+            .filter(|(_, it)| filter.protocol.is_none_or(|protocol| it.kind().name == protocol));
+        included.flat_map(move |(engine, it)| {
+            let first = if engine == from.engine { from.slot } else { 0 };
+            let slots = list(it, u32::try_from(first).unwrap_or(u32::MAX));
+            slots.map(move |(slot, row)| (Position { engine, slot: slot.into() }, row))
         })
     }
 
@@ -112,19 +184,43 @@ impl Node {
         self.engines().flat_map(move |engine| engine.associations(self.view(now)))
     }
 
-    /// Iterates over the routing state.
-    pub fn routing_state_rows(&self, now: Time) -> impl Iterator<Item = RoutingStateRow> {
-        self.engines().flat_map(move |engine| engine.routing_states(self.view(now)))
+    /// Iterates over the slots of the routing state from a position on.
+    pub fn routing_state_slots<'a>(
+        &'a self,
+        now: Time,
+        from: Position,
+        filter: &'a RowFilter,
+    ) -> impl Iterator<Item = (Position, Option<RoutingStateRow>)> {
+        self.slots(from, filter, move |engine, slot| {
+            engine.routing_states(slot, filter, self.view(now))
+        })
     }
 
-    /// Iterates over the rules of sessions for the packet filter, installed or remembered.
-    pub fn pinhole_rows(&self, now: Time) -> impl Iterator<Item = PinholeRow> {
-        self.engines().flat_map(move |engine| engine.pinholes(self.view(now)))
+    /// Iterates over the slots of the rules of sessions for the packet filter from a position on.
+    pub fn pinhole_slots(
+        &self,
+        now: Time,
+        from: Position,
+    ) -> impl Iterator<Item = (Position, Option<PinholeRow>)> {
+        self.slots(from, &RowFilter::ALL, move |engine, slot| engine.pinholes(slot, self.view(now)))
     }
 
-    /// Iterates over the addresses and ports that sessions have reserved for data from outside.
-    pub fn translation_rows(&self, now: Time) -> impl Iterator<Item = TranslationRow> {
-        self.engines().flat_map(move |engine| engine.translations(self.view(now)))
+    /// Iterates over the slots of the addresses and ports that sessions have reserved for data from outside.
+    pub fn translation_slots(
+        &self,
+        now: Time,
+        from: Position,
+    ) -> impl Iterator<Item = (Position, Option<TranslationRow>)> {
+        self.slots(from, &RowFilter::ALL, move |engine, slot| {
+            engine.translations(slot, self.view(now))
+        })
+    }
+
+    /// Returns the slots that a listing examines next: at most `most` of them, of one engine.
+    pub fn next_slots(&self, from: Position, most: u64) -> EngineSlots {
+        let engine = self.engines().nth(from.engine);
+        let name = engine.map_or("", |engine| engine.kind().name);
+        EngineSlots { engine: name, slots: from.slot..from.slot.saturating_add(most) }
     }
 
     /// Iterates over all counters: part of the node, group, name, count.

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use earmark_core::admission::{ClaimId, Demand, Owner};
-use earmark_core::{InterfaceId, Time};
+use earmark_core::{InterfaceId, RowFilter, Time};
 use earmark_token::{HeldToken, User};
 use earmark_wire::yessir::Style;
 
@@ -88,13 +88,23 @@ impl Yessir {
         self.store.sessions.len()
     }
 
-    /// Returns the streams from index `from` of the slab on, each with its index. Take some, and continue behind the
-    /// last.
-    pub fn sessions(&self, from: u32) -> impl Iterator<Item = (u32, SessionView)> {
-        let places = from as usize..self.store.sessions.capacity();
-        places
-            .filter(|&place| self.store.sessions.contains(place))
-            .map(|place| (place as u32, self.session_view(place as Index)))
+    /// Returns all streams.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionView> {
+        (0..self.session_slots()).filter_map(|slot| self.session_at(slot, &RowFilter::ALL))
+    }
+
+    /// Returns the number of slots of the table of streams, empty ones included. A stream stays in its slot.
+    pub fn session_slots(&self) -> u32 {
+        self.store.sessions.capacity() as u32
+    }
+
+    /// Returns the stream in a slot, if there is one that the filter includes by its addresses. Costs a step for each of its
+    /// links.
+    pub fn session_at(&self, slot: u32, filter: &RowFilter) -> Option<SessionView> {
+        let stream = self.store.sessions.get(slot as usize)?.stream;
+        let is_included = filter.admits_to(stream.destination, stream.destination_port)
+            && filter.admits_from(stream.source, stream.source_port);
+        is_included.then(|| self.session_view(slot))
     }
 
     /// Returns a stream's session.

@@ -4,10 +4,10 @@ use std::any::Any;
 
 use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
-use earmark_core::{Context, Effects, Flow, Time};
+use earmark_core::{Context, Effects, Flow, RowFilter, Time};
 use earmark_node::{
     Command, Counter, EngineKind, Event, HeldClaim, NodeEngine, NodeView, OtherCommand,
-    ProcessInput, Rows, StateCount,
+    ProcessInput, Rows, Slots, StateCount,
 };
 use serde_json::Value;
 
@@ -78,18 +78,29 @@ impl NodeEngine for Tickets {
         &[PROTOCOL]
     }
 
-    fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow> {
-        Box::new(self.sessions.iter().map(move |(flow, session)| session_row(flow, session, view)))
+    fn sessions<'a>(
+        &'a self,
+        from: u32,
+        filter: &'a RowFilter,
+        view: NodeView<'a>,
+    ) -> Slots<'a, SessionRow> {
+        let row =
+            move |flow: &Flow| Some(session_row(flow, self.listed(flow, filter, view)?, view));
+        Box::new(self.blocks.range(from..).map(move |(&block, flow)| (block, row(flow))))
     }
 
     fn reservations<'a>(
         &'a self,
+        from: u32,
+        filter: &'a RowFilter,
         view: NodeView<'a>,
-    ) -> Rows<'a, (Option<ClaimId>, ReservationRow)> {
-        Box::new(self.sessions.iter().filter_map(move |(flow, session)| {
+    ) -> Slots<'a, (Option<ClaimId>, ReservationRow)> {
+        let row = move |flow: &Flow| {
+            let session = self.listed(flow, filter, view)?;
             let (claim, _) = session.claim?;
             Some((Some(claim), reservation_row(flow, session, view)))
-        }))
+        };
+        Box::new(self.blocks.range(from..).map(move |(&block, flow)| (block, row(flow))))
     }
 
     fn reservation_of(
@@ -117,6 +128,18 @@ impl NodeEngine for Tickets {
         let counts =
             [(NAME, "sessions", self.sessions.len()), (NAME, "requests", self.request_count())];
         Box::new(counts.into_iter())
+    }
+}
+
+impl Tickets {
+    /// Returns the session of a flow, if the filter includes it.
+    fn listed(&self, flow: &Flow, filter: &RowFilter, view: NodeView<'_>) -> Option<&Session> {
+        let session = self.sessions.get(flow)?;
+        let source = flow.source.unwrap_or(flow.destination);
+        let is_included = filter.admits_to(flow.destination, flow.destination_port)
+            && filter.admits_from(source, flow.source_port)
+            && view.admits_link(filter, session.claim.map(|(_, link)| link));
+        is_included.then_some(session)
     }
 }
 

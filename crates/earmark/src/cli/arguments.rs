@@ -1,5 +1,6 @@
 //! Command-line arguments and their help texts.
 
+mod listing;
 mod path;
 pub(crate) mod reservation;
 pub(crate) mod values;
@@ -7,7 +8,7 @@ pub(crate) mod values;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use earmark_control::{DEFAULT_SOCKET, Listing};
+use earmark_control::DEFAULT_SOCKET;
 
 use super::change::ChangeOptions;
 #[cfg(feature = "history")]
@@ -20,6 +21,7 @@ use crate::protocols::{
     self, ExposeOptions, ListenOptions, OpenOptions, PingOptions, ReserveOptions, SendOptions,
     TraceOptions,
 };
+pub(crate) use listing::{ListingOptions, What};
 pub(crate) use path::PathOptions;
 
 /// Reserve bandwidth along a network path.
@@ -82,6 +84,9 @@ pub(crate) enum Command {
 Examples:
   earmark show sessions          # senders that were announced (path state)
   earmark show reservations      # what is reserved, for whom, on which link, and the traffic it has carried
+  earmark show reservations --to 10.1.0.0/16 --sort=-rate --limit 10   # the ten largest into a range
+  earmark show reservations --to 10.0.2.2:5001 --detail   # everything about one flow
+  earmark show sessions --link eth1 --state waiting
   earmark show links             # how much of each link is reserved
   earmark show applications      # what was opened on this host; `earmark release` ends it
 {}
@@ -91,7 +96,7 @@ Examples:
         /// What to show.
         #[command(subcommand)]
         what: Show,
-        /// Show at most this many rows [default: 10000; of `path` 100].
+        /// Show at most this many rows [default: all; of `path` 100].
         #[arg(long, global = true, value_name = "N")]
         limit: Option<usize>,
     },
@@ -146,51 +151,6 @@ pub(crate) enum Show {
     Listing(What),
     /// Next hop of a flow from this node, and the service of its packets.
     Path(PathOptions),
-}
-
-/// What can be listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum What {
-    /// Senders that were announced (path state).
-    Sessions,
-    /// What is reserved, and the traffic it has carried.
-    Reservations,
-    /// Interfaces that take part, and how much of each is reserved.
-    Links,
-    /// Nodes that this one talks to.
-    Neighbors,
-    /// What crosses cores in one reservation for many flows.
-    Aggregates,
-    #[command(about = protocols::ROUTING_STATE)]
-    RoutingState,
-    #[command(about = protocols::ASSOCIATIONS)]
-    Associations,
-    #[command(about = protocols::PINHOLES)]
-    Pinholes,
-    #[command(about = protocols::TRANSLATIONS)]
-    Translations,
-    /// What `send`, `listen`, `reserve`, `open` and `expose` opened on this host.
-    Applications,
-    /// Messages by kind, what was dropped and why, sockets and traffic control.
-    Counters,
-}
-
-impl From<What> for Listing {
-    fn from(what: What) -> Listing {
-        match what {
-            What::Sessions => Listing::Sessions,
-            What::Reservations => Listing::Reservations,
-            What::Links => Listing::Links,
-            What::Neighbors => Listing::Neighbors,
-            What::Aggregates => Listing::Aggregates,
-            What::RoutingState => Listing::RoutingState,
-            What::Associations => Listing::Associations,
-            What::Pinholes => Listing::Pinholes,
-            What::Translations => Listing::Translations,
-            What::Applications => Listing::Applications,
-            What::Counters => Listing::Counters,
-        }
-    }
 }
 
 #[cfg(test)]

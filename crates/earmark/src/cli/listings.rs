@@ -1,8 +1,11 @@
 //! `earmark show`: tables for people, JSON arrays for programs.
 
+mod detail;
 mod packet_filter;
+mod print;
+mod sort;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use comfy_table::Cell;
 use earmark_core::{Rate, Transport};
@@ -10,7 +13,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::arguments::What;
+use self::print::Printer;
+use self::sort::{SortKey, Sorted};
+use super::arguments::{ListingOptions, What};
 use super::outcome::Outcome;
 use super::table::{new_table, number};
 use crate::protocols::records_hops;
@@ -18,9 +23,9 @@ use earmark_control::Client;
 use earmark_control::command::{Failure, Output};
 use earmark_control::text::{ip_protocol, sender, with_port};
 use earmark_control::{
-    AdmissionRow, AggregateRow, ApplicationRow, AssociationRow, EnforcementRow, LinkRow,
-    NeighborRow, PinholeRow, Request, ReservationRow, Role, RoutingStateRow, Rows, SenderName,
-    SessionRow, Show, StyleName, TrafficRow, TranslationRow, UserRow,
+    AdmissionRow, AggregateRow, ApplicationRow, AssociationRow, EnforcementRow, LinkRow, Listing,
+    NeighborRow, PinholeRow, ReservationRow, Role, RoutingStateRow, SenderName, SessionRow, Show,
+    StyleName, TrafficRow, TranslationRow, UserRow,
 };
 use earmark_core::amounts::{show_duration, show_octets};
 
@@ -31,46 +36,71 @@ pub(crate) fn show(
     limit: Option<usize>,
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
-    let mut listing = Listing { client, what, limit, out };
+    let (what, options) = what.parts();
+    let mut listing = Request { client, what, options, limit, out };
     match what {
-        What::Sessions => listing.print::<SessionRow>(),
-        What::Reservations => listing.print::<ReservationRow>(),
-        What::Links => listing.print::<LinkRow>(),
-        What::Neighbors => listing.print::<NeighborRow>(),
-        What::Aggregates => listing.print::<AggregateRow>(),
-        What::RoutingState => listing.print::<RoutingStateRow>(),
-        What::Associations => listing.print::<AssociationRow>(),
-        What::Pinholes => listing.print::<PinholeRow>(),
-        What::Translations => listing.print::<TranslationRow>(),
-        What::Applications => listing.print::<ApplicationRow>(),
-        What::Counters => listing.print_counters(),
+        Listing::Sessions => listing.print::<SessionRow>(),
+        Listing::Reservations => listing.print::<ReservationRow>(),
+        Listing::Links => listing.print::<LinkRow>(),
+        Listing::Neighbors => listing.print::<NeighborRow>(),
+        Listing::Aggregates => listing.print::<AggregateRow>(),
+        Listing::RoutingState => listing.print::<RoutingStateRow>(),
+        Listing::Associations => listing.print::<AssociationRow>(),
+        Listing::Pinholes => listing.print::<PinholeRow>(),
+        Listing::Translations => listing.print::<TranslationRow>(),
+        Listing::Applications => listing.print::<ApplicationRow>(),
+        Listing::Counters => listing.print_counters(),
     }
 }
 
-struct Listing<'a> {
+/// Time after which a listing without output reports its progress.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+struct Request<'a> {
     client: &'a mut Client,
-    what: What,
+    what: Listing,
+    options: ListingOptions,
     limit: Option<usize>,
     out: &'a mut Output,
 }
 
-impl Listing<'_> {
-    fn ask<T: DeserializeOwned>(&mut self) -> Result<Rows<T>, Failure> {
-        let show = Show { what: self.what.into(), limit: self.limit };
-        Ok(self.client.call(&Request::Show(show))?)
-    }
-
+impl Request<'_> {
     fn print<T: Row>(&mut self) -> Result<Outcome, Failure> {
-        let Rows { rows, more } = self.ask::<T>()?;
-        self.out.line(&table(&rows), &rows)?;
+        let Request { client, what, options, limit, out } = self;
+        let is_sorted = !options.sort.is_empty();
+        let mut sorted = Sorted::by(&options.sort, *limit)?;
+        let mut printer = Printer::new(out, options.detail);
+        let filter = options.filter.clone().into();
+        let show = Show { limit: limit.filter(|_| !is_sorted), filter, ..Show::new(*what) };
+        let (mut more, mut examined, mut reported_at) = (false, 0, Instant::now());
+        let mut pages = client.pages::<T>(show);
+        while let Some(page) = pages.next_page()? {
+            more = page.more;
+            examined += page.examined.unwrap_or_default();
+            if is_sorted {
+                page.rows.into_iter().try_for_each(|row| sorted.add(row))?;
+            } else {
+                printer.page(page.rows)?;
+            }
+            if !printer.has_begun() && reported_at.elapsed() >= PROGRESS {
+                eprintln!("earmark: {examined} entries examined so far");
+                reported_at = Instant::now();
+            }
+        }
+        if is_sorted {
+            let (rows, is_cut) = sorted.finish();
+            more |= is_cut;
+            printer.page(rows)?;
+        }
+        printer.finish()?;
         if more {
-            eprintln!("earmark: there are more rows; --limit N shows them");
+            eprintln!("earmark: there are more rows; a larger --limit shows them");
         }
         Ok(Outcome::Done)
     }
 
     fn print_counters(&mut self) -> Result<Outcome, Failure> {
-        let counters = self.ask::<Value>()?.rows.into_iter().next().unwrap_or_default();
+        let counters = self.client.show_counters()?;
         let mut rows = Vec::new();
         for (part, counts) in counters.as_object().into_iter().flatten() {
             flatten(part, "", counts, &mut rows);
@@ -105,23 +135,16 @@ fn flatten<'a>(
 /// Columns of a table: the header of each, and its cell of a row.
 type Columns<R> = &'static [(&'static str, fn(&R) -> Cell)];
 
+/// Columns to sort by: the name of each, and its value of a row.
+type SortColumns<R> = &'static [(&'static str, fn(&R) -> SortKey)];
+
 /// A row of a table.
 trait Row: Serialize + DeserializeOwned + 'static {
     const COLUMNS: Columns<Self>;
+    /// Columns that the listing can be sorted by.
+    const SORT: SortColumns<Self>;
     /// Text printed instead of a table without rows.
     const NOTHING: &'static str;
-}
-
-fn table<T: Row>(rows: &[T]) -> String {
-    if rows.is_empty() {
-        return T::NOTHING.to_owned();
-    }
-    let headers: Vec<&str> = T::COLUMNS.iter().map(|(header, _)| *header).collect();
-    let mut table = new_table(&headers);
-    for row in rows {
-        table.add_row(T::COLUMNS.iter().map(|(_, cell)| cell(row)));
-    }
-    table.to_string()
 }
 
 impl Row for SessionRow {
@@ -162,6 +185,16 @@ impl Row for SessionRow {
             })
         }),
         ("expires", |row| expires(row.expires_in_s)),
+    ];
+    const SORT: SortColumns<SessionRow> = &[
+        ("by", |row| SortKey::text(&row.protocol)),
+        ("to", |row| SortKey::Address(row.destination, row.destination_port)),
+        ("from", |row| SortKey::Address(row.source, row.source_port)),
+        ("protocol", |row| SortKey::number(row.ip_protocol)),
+        ("rate", |row| SortKey::count(row.rate_bps)),
+        ("burst", |row| SortKey::number(row.burst_octets)),
+        ("hops", |row| SortKey::of(row.hops, SortKey::number)),
+        ("expires", |row| SortKey::of(row.expires_in_s, SortKey::number)),
     ];
     const NOTHING: &'static str = "no flow is announced";
 }
@@ -205,6 +238,22 @@ impl Row for ReservationRow {
         ("queued", |row| {
             traffic(row, |t| packets(t.backlog_packets.into(), t.backlog_octets.into()))
         }),
+    ];
+    const SORT: SortColumns<ReservationRow> = &[
+        ("by", |row| SortKey::text(&row.protocol)),
+        ("to", |row| SortKey::Address(row.destination, row.destination_port)),
+        ("from", |row| {
+            SortKey::of(row.senders.first(), |it| SortKey::Address(it.address, it.port))
+        }),
+        ("protocol", |row| SortKey::number(row.ip_protocol)),
+        ("user", |row| SortKey::of(row.user.as_ref(), |user| SortKey::text(&user.name))),
+        ("rate", |row| SortKey::count(row.rate_bps)),
+        ("burst", |row| SortKey::number(row.burst_octets)),
+        ("link", |row| SortKey::of(row.interface.as_deref(), SortKey::text)),
+        ("expires", |row| SortKey::of(row.expires_in_s, SortKey::number)),
+        ("sent", |row| SortKey::of(row.traffic, |traffic| SortKey::count(traffic.octets))),
+        ("dropped", |row| SortKey::of(row.traffic, |traffic| SortKey::count(traffic.drops))),
+        ("queued", |row| SortKey::of(row.traffic, |it| SortKey::number(it.backlog_octets))),
     ];
     const NOTHING: &'static str = "nothing is reserved";
 }
@@ -274,6 +323,14 @@ impl Row for LinkRow {
         ("reservations", |row| number(row.claims)),
         ("adopted", |row| number(row.adopted)),
     ];
+    const SORT: SortColumns<LinkRow> = &[
+        ("link", |row| SortKey::text(&row.interface)),
+        ("state", |row| SortKey::text(row.state.name())),
+        ("bandwidth", |row| SortKey::count(row.bandwidth_bps.as_bps())),
+        ("reservable", |row| SortKey::count(row.reservable_bps.as_bps())),
+        ("reserved", |row| SortKey::count(row.held_bps.as_bps())),
+        ("reservations", |row| SortKey::number(row.claims)),
+    ];
     const NOTHING: &'static str =
         "no interface takes part; name them in the daemon's configuration";
 }
@@ -299,6 +356,14 @@ impl Row for NeighborRow {
         }),
         ("received", |row| ago(row.heard_s)),
     ];
+    const SORT: SortColumns<NeighborRow> = &[
+        ("neighbor", |row| SortKey::Address(row.address, 0)),
+        ("protocol", |row| SortKey::text(&row.protocol)),
+        ("link", |row| SortKey::text(&row.interface)),
+        ("senders", |row| SortKey::count(row.senders as u64)),
+        ("reservations", |row| SortKey::count(row.reservations as u64)),
+        ("received", |row| SortKey::number(row.heard_s)),
+    ];
     const NOTHING: &'static str = "no neighbor is known";
 }
 
@@ -313,6 +378,15 @@ impl Row for AggregateRow {
         ("granted", |row| number(row.granted_bps)),
         ("waiting", |row| number(row.waiting)),
         ("state", |row| Cell::new(if row.failing { "failing" } else { "fine" })),
+    ];
+    const SORT: SortColumns<AggregateRow> = &[
+        ("protocol", |row| SortKey::text(&row.protocol)),
+        ("range", |row| SortKey::Address(row.range.address(), 0)),
+        ("link", |row| SortKey::of(row.interface.as_deref(), SortKey::text)),
+        ("members", |row| SortKey::number(row.members)),
+        ("needed", |row| SortKey::count(row.need_bps.as_bps())),
+        ("granted", |row| SortKey::count(row.granted_bps.as_bps())),
+        ("waiting", |row| SortKey::number(row.waiting)),
     ];
     const NOTHING: &'static str = "no aggregate is configured";
 }
@@ -342,6 +416,13 @@ impl Row for RoutingStateRow {
         ("refresh", |row| expires(row.refresh_in_s)),
         ("expires", |row| expires(row.expires_in_s)),
     ];
+    const SORT: SortColumns<RoutingStateRow> = &[
+        ("to", |row| SortKey::Address(row.destination, row.destination_port)),
+        ("from", |row| SortKey::Address(row.source, row.source_port)),
+        ("state", |row| SortKey::text(&row.state)),
+        ("peer", |row| SortKey::of(row.peer, |peer| SortKey::Address(peer, 0))),
+        ("expires", |row| SortKey::of(row.expires_in_s, SortKey::number)),
+    ];
     const NOTHING: &'static str = "no routing state";
 }
 
@@ -361,6 +442,13 @@ impl Row for AssociationRow {
         ("used by", |row| number(row.uses)),
         ("received", |row| ago(row.heard_s)),
         ("sent", |row| ago(row.said_s)),
+    ];
+    const SORT: SortColumns<AssociationRow> = &[
+        ("peer", |row| SortKey::of(row.peer, |peer| SortKey::Address(peer, 0))),
+        ("stage", |row| SortKey::text(&row.stage)),
+        ("used", |row| SortKey::number(row.uses)),
+        ("received", |row| SortKey::number(row.heard_s)),
+        ("sent", |row| SortKey::number(row.said_s)),
     ];
     const NOTHING: &'static str = "no association";
 }
@@ -391,6 +479,11 @@ impl Row for ApplicationRow {
         ("outcome", |row| Cell::new(&row.outcome)),
         ("last event", |row| Cell::new(row.last.as_deref().unwrap_or("-"))),
     ];
+    const SORT: SortColumns<ApplicationRow> = &[
+        ("id", |row| SortKey::count(row.application.0)),
+        ("by", |row| SortKey::text(&row.protocol)),
+        ("to", |row| SortKey::Address(row.destination, row.destination_port)),
+    ];
     const NOTHING: &'static str = "nothing was opened on this host";
 }
 
@@ -415,6 +508,14 @@ fn expires(seconds_left: Option<f64>) -> Cell {
     number(seconds_left.map_or("-".to_owned(), |left| format!("in {}", seconds(left))))
 }
 
+/// Formats a time in seconds: `12.3 s`, `2 min 37 s`, `3 h 5 min`, `2 d 4 h`.
 fn seconds(span: f64) -> String {
-    Duration::try_from_secs_f64(span).map_or("-".to_owned(), show_duration)
+    let Ok(span) = Duration::try_from_secs_f64(span) else { return "-".to_owned() };
+    let whole = span.as_secs();
+    match whole {
+        0..60 => show_duration(span),
+        60..3_600 => format!("{} min {} s", whole / 60, whole % 60),
+        3_600..86_400 => format!("{} h {} min", whole / 3_600, whole % 3_600 / 60),
+        _ => format!("{} d {} h", whole / 86_400, whole % 86_400 / 3_600),
+    }
 }

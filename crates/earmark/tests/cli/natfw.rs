@@ -189,7 +189,7 @@ fn pinholes_say_what_they_wait_for() {
     let daemon = ScriptedDaemon::start("pinholes", vec![vec![answer.clone()]]);
     let (output, requests) = daemon.run(&["show", "pinholes", "--limit", "2"]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
-    assert_eq!(requests, [json!({ "show": { "what": "pinholes", "limit": 2 } })]);
+    assert_eq!(requests, [json!({ "show": { "what": "pinholes", "limit": 2, "after": "start" } })]);
     let table = stdout(&output);
     for text in [
         "pending: waits for the responder",

@@ -9,6 +9,7 @@ use earmark_control::LONGEST_LINE;
 use earmark_core::Time;
 use earmark_linux::PeerCredentials;
 
+use super::listing::PendingListing;
 use super::roles::Role;
 
 /// Octets that may be queued for a client before the daemon stops reading its requests.
@@ -37,6 +38,8 @@ pub(super) struct Connection {
     pub(super) peer: PeerCredentials,
     /// What the client may do.
     pub(super) role: Role,
+    /// Listing that is not answered yet. The requests after it wait.
+    pub(super) listing: Option<PendingListing>,
     /// Time of the latest request, or of the latest output that the client has read.
     pub(super) active_at: Time,
 }
@@ -69,6 +72,7 @@ impl Connection {
             watching: false,
             peer,
             role,
+            listing: None,
             active_at: now,
         })
     }
@@ -85,9 +89,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns the next complete line; `None` if there is none, or while too much output is queued.
+    /// Returns the next complete line; `None` if there is none, or while too much output is queued or a listing is pending.
     pub(super) fn next_line(&mut self) -> Option<Line> {
-        if self.is_backlogged() || self.closing.is_some() {
+        if self.is_backlogged() || self.closing.is_some() || self.listing.is_some() {
             return None;
         }
         loop {
@@ -164,7 +168,7 @@ impl Connection {
     /// Whether the connection is finished and can be removed.
     pub(super) fn is_done(&self, now: Time) -> bool {
         let idle = self.waiting() == 0;
-        (self.ended && idle && self.inbound.is_empty())
+        (self.ended && idle && self.inbound.is_empty() && self.listing.is_none())
             || self.closing.is_some_and(|deadline| idle || deadline <= now)
     }
 
@@ -175,7 +179,12 @@ impl Connection {
 
     /// Whether requests are to be read now.
     pub(super) fn wants_to_read(&self) -> bool {
-        !self.ended && !self.is_backlogged() && self.closing.is_none()
+        !self.ended && !self.is_backlogged() && self.closing.is_none() && self.listing.is_none()
+    }
+
+    /// Whether a listing is pending, and there is room for its answer.
+    pub(super) fn can_list(&self) -> bool {
+        self.listing.is_some() && !self.is_backlogged() && self.closing.is_none()
     }
 
     fn is_backlogged(&self) -> bool {

@@ -39,7 +39,7 @@ const MAX_UNREAD: usize = 1024 * 1024;
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Number of a client while it is connected; never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientId(pub u64);
 
 /// All clients of the control socket, with their applications and traces.
@@ -49,6 +49,8 @@ pub struct Hub {
     pub(super) clients: BTreeMap<ClientId, Connection>,
     pub(crate) applications: BTreeMap<ApplicationId, Application>,
     pub(super) last_client: u64,
+    /// Client whose listing was continued last.
+    pub(super) last_listing: ClientId,
     /// Owners of the traces in progress.
     pub(crate) traces: BTreeMap<ApplicationId, ClientId>,
     pub(crate) last_application: u64,
@@ -139,8 +141,11 @@ impl Hub {
         self.clients.iter().map(|(&id, c)| (id, c.as_fd(), c.wants_to_read(), c.waiting() > 0))
     }
 
-    /// Time by which [`Hub::sweep`] must be called.
+    /// Time by which [`Hub::sweep`] and [`Hub::continue_listings`] must be called.
     pub fn next_deadline(&self) -> Option<Time> {
+        if self.has_listings() {
+            return Some(Time::ZERO);
+        }
         let timeout = self.idle_timeout;
         let deadline = |client: &Connection| client.closing.or(client.idle_deadline(timeout));
         self.clients.values().filter_map(deadline).min()

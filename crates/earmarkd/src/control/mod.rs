@@ -3,7 +3,7 @@
 //! The protocol is JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes it for other
 //! languages; the crate `earmark-control` defines the objects. `connection` has the buffers of a client, `hub` all clients with their
 //! applications, `places` their limits, `roles` what they may do, `audit` the log of what they change, `event_log` that of
-//! events, `serve` their lines, `counters` the sum of what is counted, `requests` and `path` the handling of requests, and `listener` the socket's file.
+//! events, `serve` their lines, `counters` the sum of what is counted, `requests` and `path` the handling of requests, and `listener` the socket's file. `listing` divides listings into slices, `listing_filter` their filters.
 
 mod audit;
 mod change;
@@ -13,6 +13,8 @@ mod event_log;
 mod events;
 mod hub;
 mod listener;
+mod listing;
+mod listing_filter;
 mod path;
 mod places;
 mod requests;

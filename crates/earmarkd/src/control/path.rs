@@ -11,7 +11,7 @@ use earmark_linux::{
     ClassOrPriority, ClassifierChoice, FlowClaim, FlowOnLink, FlowPath, MatchedRoute, PathQuestion,
     Precedence, Queues, Verdict, table_name,
 };
-use earmark_node::{EnforcementRow, Node, ReservationRow};
+use earmark_node::{EnforcementRow, EngineSlots, Node, ReservationRow};
 
 use crate::describe;
 use crate::driver::{Driver, Kernel, LinkView, LookupFailure};
@@ -38,7 +38,7 @@ impl<K: Kernel> PathLookup<'_, K> {
         let incoming = self.incoming_of(request)?;
         let now = self.now;
         // The node must first learn what the kernel has done by itself.
-        self.driver.catch_up(now, 0);
+        self.driver.catch_up(now, &EngineSlots::default());
         let asked = PathQuestion { flow, incoming, mark: request.mark };
         let path = self.driver.kernel().flow_path(&asked).map_err(failed)?;
         let (interface, next_hop) = match path.verdict {

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use earmark_control::{
-    ApplicationId, ApplicationRow, DEFAULT_ROWS, Keep, Listing, LogRequest, Opened, Problem,
-    ProblemCode, Release, Released, Request, Rows, Show, TraceBegun, VERSION, Versions, Watching,
+    ApplicationId, ApplicationRow, Keep, LogRequest, Opened, Problem, ProblemCode, Release,
+    Released, Request, Show, TraceBegun, VERSION, Versions, Watching,
 };
 use earmark_core::Time;
 use earmark_node::outcome::application_of;
@@ -14,8 +14,8 @@ use serde_json::Value;
 use tracing::debug;
 
 use super::change::Requested;
-use super::counters::counters;
 use super::hub::{Application, ClientId, Hub, MAX_APPLICATIONS};
+use super::listing::PendingListing;
 use super::path::PathLookup;
 use crate::driver::{Driver, Kernel};
 use crate::protocol::{
@@ -32,10 +32,10 @@ pub(crate) struct RequestHandler<'a, K> {
 }
 
 impl<K: Kernel> RequestHandler<'_, K> {
-    /// Carries out `request` and returns its answer.
+    /// Carries out `request` and returns its answer; that of a listing follows ([`Hub::continue_listings`]).
     pub(crate) fn carry_out(&mut self, request: Request) -> Result<Value, Problem> {
         match request {
-            Request::Show(request) => Ok(self.show(&request)),
+            Request::Show(request) => self.begin_listing(&request),
             Request::Watch(_) => {
                 self.hub.watch(self.client);
                 Ok(value(Watching { node: self.hub.node.clone() }))
@@ -113,33 +113,13 @@ impl<K: Kernel> RequestHandler<'_, K> {
         Ok(value(log.answer()))
     }
 
-    fn show(&mut self, request: &Show) -> Value {
-        let limit = request.limit.unwrap_or(DEFAULT_ROWS);
-        let now = self.now;
-        self.driver.catch_up(
-            now,
-            match request.what {
-                Listing::Sessions | Listing::Reservations => limit,
-                _ => 0,
-            },
-        );
-        match request.what {
-            Listing::Sessions => rows(self.driver.node().session_rows(now), limit),
-            Listing::Reservations => rows(self.driver.reservation_rows(now), limit),
-            Listing::Links => rows(self.driver.link_rows(), limit),
-            Listing::Neighbors => rows(self.driver.node().neighbor_rows(now), limit),
-            Listing::Aggregates => rows(self.driver.node().aggregate_rows(), limit),
-            Listing::Associations => rows(self.driver.node().association_rows(now), limit),
-            Listing::RoutingState => rows(self.driver.node().routing_state_rows(now), limit),
-            Listing::Pinholes => rows(self.driver.node().pinhole_rows(now), limit),
-            Listing::Translations => rows(self.driver.node().translation_rows(now), limit),
-            Listing::Applications => {
-                rows(self.hub.applications.values().map(|application| &application.row), limit)
-            }
-            Listing::Counters => {
-                rows([counters(self.driver, self.hub.counters, self.hub.log.counters())], limit)
-            }
+    /// Begins a listing, whose answer follows slice by slice.
+    fn begin_listing(&mut self, request: &Show) -> Result<Value, Problem> {
+        let listing = PendingListing::begin(request, self.driver)?;
+        if let Some(client) = self.hub.clients.get_mut(&self.client) {
+            client.listing = Some(listing);
         }
+        Ok(Value::Null)
     }
 
     fn release(&mut self, request: Release) -> Result<Value, Problem> {
@@ -274,12 +254,6 @@ fn protocol(name: &str) -> Result<&'static dyn Protocol, Problem> {
             format!("one of {names}"),
         )
     })
-}
-
-fn rows<T: Serialize>(all: impl IntoIterator<Item = T>, limit: usize) -> Value {
-    let mut all = all.into_iter();
-    let rows: Vec<T> = all.by_ref().take(limit).collect();
-    value(Rows { rows, more: all.next().is_some() })
 }
 
 pub(super) fn no_such_application(number: ApplicationId) -> Problem {

@@ -1,13 +1,15 @@
 //! Requests of clients: lines are read, carried out and answered, as long as the client reads the answers.
 
-use earmark_control::{Problem, ProblemCode, Request, Response};
+use earmark_control::{ApplicationId, ApplicationRow, Problem, ProblemCode, Request, Response};
 use earmark_core::Time;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::debug;
 
 use super::audit::Entry;
-use super::connection::Line;
+use super::connection::{Connection, Line};
+use super::counters::counters;
 use super::hub::{ClientId, Hub, say};
+use super::listing::OwnRows;
 use super::requests::RequestHandler;
 use crate::driver::{Driver, Kernel};
 
@@ -32,7 +34,7 @@ impl Hub {
     }
 
     /// Carries out the requests of a client as long as it reads the answers.
-    fn attend<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
+    pub(super) fn attend<K: Kernel>(&mut self, id: ClientId, now: Time, driver: &mut Driver<K>) {
         loop {
             let Some(client) = self.clients.get_mut(&id) else {
                 return;
@@ -48,7 +50,11 @@ impl Hub {
             let Some(line) = client.next_line() else {
                 break;
             };
-            let response = match self.answer(id, line, now, driver) {
+            let answer = self.answer(id, line, now, driver);
+            if self.clients.get(&id).is_some_and(|client| client.listing.is_some()) {
+                break;
+            }
+            let response = match answer {
                 Ok(value) => {
                     self.counters.requests += 1;
                     Response::Ok(value)
@@ -103,5 +109,45 @@ impl Hub {
             entry.log(&peer, &outcome);
         }
         outcome
+    }
+
+    /// Examines one slice of the listing of one client, the clients in turn.
+    pub fn continue_listings<K: Kernel>(&mut self, now: Time, driver: &mut Driver<K>) {
+        let ids = self.clients.iter().filter(|(_, client)| client.can_list()).map(|(&id, _)| id);
+        let (first, next) = ids.fold((None, None), |(first, next), id| {
+            let next = next.or((id > self.last_listing).then_some(id));
+            (first.or(Some(id)), next)
+        });
+        let Some(id) = next.or(first) else { return };
+        self.last_listing = id;
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(mut listing) = client.listing.take() else { return };
+        client.active_at = now;
+        let answer = listing.advance(now, self, driver);
+        self.publish(now, driver);
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        match answer {
+            Some(line) => {
+                client.say(&line);
+                self.counters.requests += 1;
+                self.attend(id, now, driver);
+            }
+            None => client.listing = Some(listing),
+        }
+    }
+
+    /// Whether [`Hub::continue_listings`] has something to do.
+    pub fn has_listings(&self) -> bool {
+        self.clients.values().any(Connection::can_list)
+    }
+}
+
+impl OwnRows for Hub {
+    fn applications(&self, from: ApplicationId) -> impl Iterator<Item = &ApplicationRow> {
+        self.applications.range(from..).map(|(_, known)| &known.row)
+    }
+
+    fn counters<K: Kernel>(&self, driver: &Driver<K>) -> Value {
+        json!(counters(driver, self.counters, self.log.counters()))
     }
 }

@@ -11,7 +11,7 @@ use earmark_core::{
 };
 use earmark_history::Counts;
 use earmark_linux::{FlowClaim, FlowOnLink, FlowPath, InterfaceName, PathQuestion};
-use earmark_node::{Command, EnforcementRow, Event, Node, TrafficRow};
+use earmark_node::{Command, EnforcementRow, EngineSlots, Event, Node, TrafficRow};
 use tracing::warn;
 
 use crate::describe::flow_text;
@@ -49,9 +49,9 @@ pub trait Kernel {
     fn has_copies(&self) -> bool {
         false
     }
-    /// Commands that bring the counters of the engine with offload, and the lifetimes of its first `sessions` sessions, up to
+    /// Commands that bring the counters of the engine with offload, and the lifetimes of the sessions in these slots, up to
     /// date.
-    fn catch_up(&mut self, _now: Time, _node: &Node, _sessions: usize) -> Vec<Command> {
+    fn catch_up(&mut self, _now: Time, _node: &Node, _slots: &EngineSlots) -> Vec<Command> {
         Vec::new()
     }
     /// Sends messages in their order; `failed` is called for each one that the kernel fails to send.

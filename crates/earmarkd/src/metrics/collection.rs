@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use earmark_core::listing::{LinkRow, ReservationRow};
-use earmark_core::{InterfaceId, Rate, Time};
+use earmark_core::{InterfaceId, Rate, RowFilter, Time};
+use earmark_node::{EngineSlots, Position};
 use serde_json::Value;
 
 use super::family::Family;
@@ -17,6 +18,8 @@ use crate::protocols;
 const LINKS: usize = 2;
 /// Reservations whose counters are read from the kernel in a slice.
 const RESERVATIONS: usize = 16;
+/// Places of the tables of reservations that are examined in a slice.
+const SLOTS: usize = 4_096;
 /// Senders of a reservation that its label names.
 const SENDERS: usize = 4;
 
@@ -53,8 +56,8 @@ enum Step {
     General,
     /// The links from this position on.
     Links(usize),
-    /// The reservations from this position on.
-    Reservations(usize),
+    /// The reservations from this position on, after this many.
+    Reservations(Position, usize),
 }
 
 impl Collection {
@@ -83,7 +86,7 @@ impl Collection {
     ) -> bool {
         match self.step {
             Step::General => {
-                driver.catch_up(now, 0);
+                driver.catch_up(now, &EngineSlots::default());
                 self.general(turns, hub, driver);
                 self.step = Step::Links(0);
             }
@@ -96,18 +99,25 @@ impl Collection {
                 }
                 self.step = match from + LINKS < self.links.len() {
                     true => Step::Links(from + LINKS),
-                    false => Step::Reservations(0),
+                    false => Step::Reservations(Position::START, 0),
                 };
             }
-            Step::Reservations(from) => {
-                let most = self.bound.saturating_sub(from).min(RESERVATIONS);
-                let mut rows = 0;
-                for row in driver.reservation_rows(now).skip(from).take(most) {
-                    self.reservations.add(&row);
-                    rows += 1;
+            Step::Reservations(from, before) => {
+                let most = self.bound.min(before + RESERVATIONS);
+                let (mut rows, mut examined, mut last) = (before, 0, from);
+                for (at, row) in driver.reservation_slots(now, from, &RowFilter::ALL) {
+                    // A slot with several rows is taken whole.
+                    if at != last && (rows >= most || examined >= SLOTS) {
+                        self.step = Step::Reservations(at, rows);
+                        return rows < self.bound;
+                    }
+                    (examined, last) = (examined + 1, at);
+                    if let Some(row) = row.filter(|_| rows < self.bound) {
+                        self.reservations.add(&row);
+                        rows += 1;
+                    }
                 }
-                self.step = Step::Reservations(from + rows);
-                return rows == RESERVATIONS && from + rows < self.bound;
+                return false;
             }
         }
         true

@@ -3,7 +3,7 @@
 use earmark_core::admission::LinkStatus;
 use earmark_core::{Datagram, InterfaceId, Rate, Time};
 use earmark_linux::{Offload, ShareChange};
-use earmark_node::{Command, Event, Node};
+use earmark_node::{Command, EngineSlots, Event, Node};
 
 /// State of an engine's sessions in the kernel. Each call gets the kernel's maps.
 pub trait KernelOffload {
@@ -35,7 +35,12 @@ pub trait KernelOffload {
     /// Forgets an interface that has gone.
     fn forget(&mut self, path: &mut Offload, interface: InterfaceId);
 
-    /// Returns commands that bring the engine's counters, and the lifetimes of its first `sessions` sessions, up to date.
-    fn catch_up(&mut self, path: &Offload, now: Time, node: &Node, sessions: usize)
-    -> Vec<Command>;
+    /// Returns commands that bring the engine's counters, and the lifetimes of its sessions in these slots, up to date.
+    fn catch_up(
+        &mut self,
+        path: &Offload,
+        now: Time,
+        node: &Node,
+        slots: &EngineSlots,
+    ) -> Vec<Command>;
 }

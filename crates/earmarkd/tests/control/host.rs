@@ -193,6 +193,9 @@ impl Host {
     pub(crate) fn serve(&mut self, peer: &Peer) {
         for _ in 0..64 {
             self.hub.readable(peer.id, self.now, &mut self.driver);
+            while self.hub.has_listings() {
+                self.hub.continue_listings(self.now, &mut self.driver);
+            }
         }
         self.hub.publish(self.now, &mut self.driver);
     }

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
 
 use earmark_boomerang as boomerang;
 use earmark_core::admission::{ClaimId, LinkStatus, Protocol};
@@ -18,7 +19,7 @@ use earmark_core::{
 };
 use earmark_linux::netns::Namespace;
 use earmark_linux::{SignallingSocket, link};
-use earmark_node::{Command, Event, HostUpdate, Input, Node, NodeConfig, TrafficRow};
+use earmark_node::{Command, EngineSlots, Event, HostUpdate, Input, Node, NodeConfig, TrafficRow};
 use earmark_wire::{icmp, ipv4};
 use earmarkd::driver::{Arrival, Driver, Kernel, SendFailure, TrafficControlFailure};
 use earmarkd::protocol::KernelOffload;
@@ -135,9 +136,9 @@ impl Kernel for Paper {
         self.kernel.as_ref().is_some_and(|(socket, _)| socket.has_copies())
     }
 
-    fn catch_up(&mut self, now: Time, node: &Node, sessions: usize) -> Vec<Command> {
+    fn catch_up(&mut self, now: Time, node: &Node, slots: &EngineSlots) -> Vec<Command> {
         let Some((socket, offload)) = &mut self.kernel else { return Vec::new() };
-        offload.catch_up(socket.offload().expect("BPF"), now, node, sessions)
+        offload.catch_up(socket.offload().expect("BPF"), now, node, slots)
     }
 
     fn send<'a>(
@@ -295,7 +296,7 @@ impl Router {
         match *step {
             Step::Message(_) => {}
             Step::Look => self.driver.look(NOW).expect("looked"),
-            Step::Listing => self.driver.catch_up(NOW, 3),
+            Step::Listing => self.driver.catch_up(NOW, &slots(0..3)),
             Step::RoutesChange => {
                 let hop = Hop { interface: self.links[0], gateway: None, source: None };
                 let prefix = Prefix::new(IpAddr::from([10, 99, 0, 0]), 16);
@@ -326,7 +327,7 @@ impl Router {
     }
 
     fn state(&mut self) -> State {
-        self.driver.catch_up(NOW, usize::MAX);
+        self.driver.catch_up(NOW, &slots(0..u64::MAX));
         let engine = self
             .driver
             .node()
@@ -443,4 +444,9 @@ fn play(links: [InterfaceId; 2], steps: &[Step], counts: &Counts) -> TestCaseRes
     counts.taken.set(counts.taken.get() + helped.taken);
     counts.settled.set(counts.settled.get() + helped.settled);
     Ok(())
+}
+
+/// Returns slots of Boomerang's sessions.
+fn slots(slots: Range<u64>) -> EngineSlots {
+    EngineSlots { engine: "boomerang", slots }
 }

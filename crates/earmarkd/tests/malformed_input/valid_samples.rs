@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use earmark_control::protocols::{boomerang, nsis, rsvp, yessir};
 use earmark_control::{
-    ApplicationId, Expose, Identity, Keep, ListenRequest, Listing, Open, Ping, Release, Request,
-    ReservationRequest, Role, SenderName, Show, Statistics, Trace,
+    ApplicationId, Expose, Identity, Keep, ListenRequest, Listing, ListingFilter, Open, Ping,
+    Release, Request, ReservationRequest, Role, SenderName, Show, Statistics, Trace,
 };
 use earmark_core::record::RecordedStreamEvent;
 use earmark_core::{CloseReason, ConnectionId, Octets, Rate, Transport};
@@ -80,7 +80,12 @@ pub(crate) fn requests() -> Vec<Value> {
     let statistics =
         Statistics { application: ApplicationId(1), packets: 2, octets: 3, rtp_timestamp: 4 };
     let typed = [
-        Request::Show(Show { what: Listing::Sessions, limit: Some(5) }),
+        Request::Show(Show {
+            limit: Some(5),
+            after: Some("rsvp:7".to_owned()),
+            filter: ListingFilter { to: "10.0.0.0/8".parse().ok(), ..ListingFilter::default() },
+            ..Show::new(Listing::Sessions)
+        }),
         Request::Reserve(reserve.clone()),
         Request::Reserve(send),
         Request::Listen(listen),

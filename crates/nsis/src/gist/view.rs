@@ -97,20 +97,25 @@ impl Gist {
         self.store.states.len()
     }
 
-    /// Returns the halves of routing states from slot `from` of the slab on, each with its slot. Callers take some, and
-    /// continue after the last one.
+    /// Returns the number of slots of the table of routing states, empty ones included. A routing state stays in its slot.
+    pub fn routing_state_slots(&self) -> u32 {
+        self.store.states.capacity() as u32
+    }
+
+    /// Returns the halves of the routing state in a slot.
+    pub fn routing_states_at(&self, slot: u32) -> impl Iterator<Item = RoutingStateView> {
+        let state = self.store.states.get(slot as usize);
+        let halves =
+            [Direction::Downstream, Direction::Upstream].into_iter().filter(move |&direction| {
+                state.is_some_and(|it| it.half(direction).state != State::Idle)
+            });
+        halves.map(move |direction| self.half_view(slot, direction))
+    }
+
+    /// Returns the halves of routing states from slot `from` of the slab on, each with its slot.
     pub fn routing_states(&self, from: u32) -> impl Iterator<Item = (u32, RoutingStateView)> {
-        let places = from as usize..self.store.states.capacity();
-        places
-            .filter(|&place| self.store.states.contains(place))
-            .flat_map(|place| {
-                [Direction::Downstream, Direction::Upstream]
-                    .map(|direction| (place as Index, direction))
-            })
-            .filter(|&(place, direction)| {
-                self.store.state(place).half(direction).state != State::Idle
-            })
-            .map(|(place, direction)| (place, self.half_view(place, direction)))
+        let slots = from..self.routing_state_slots();
+        slots.flat_map(|slot| self.routing_states_at(slot).map(move |view| (slot, view)))
     }
 
     fn half_view(&self, place: Index, direction: Direction) -> RoutingStateView {

@@ -119,32 +119,47 @@ impl NatfwNslp {
         Some(self.store.session(*index).id)
     }
 
+    /// Returns the number of slots of the table of sessions, empty ones included. A session stays in its slot.
+    pub fn session_slots(&self) -> u32 {
+        self.store.sessions.capacity() as u32
+    }
+
     /// Returns the rules of all sessions at this node, installed or remembered.
     pub fn pinholes(&self) -> impl Iterator<Item = PinholeView> + '_ {
-        self.store.sessions.iter().flat_map(|(_, session)| {
+        (0..self.session_slots()).flat_map(|slot| self.pinholes_at(slot))
+    }
+
+    /// Returns the rules of the session in a slot.
+    pub fn pinholes_at(&self, slot: u32) -> impl Iterator<Item = PinholeView> + '_ {
+        let session = self.store.sessions.get(slot as usize);
+        session.into_iter().flat_map(|session| {
             session.rules().map(|rule| PinholeView { session: session.view(), rule })
         })
     }
 
     /// Returns the addresses and ports that are reserved at this node by EXTERNAL, in slab order.
     pub fn translations(&self) -> impl Iterator<Item = TranslationView> + '_ {
-        self.store.sessions.iter().filter_map(|(_, session)| {
-            let extra = session.extra.as_ref()?;
-            let terminal = extra.terminal.filter(|_| session.kind == Kind::External)?;
-            let address = asking_end(Kind::External, &session.near);
-            let internal = Endpoint { address, port: receiver_port(&terminal) };
-            let external = match session.binding {
-                Some(binding) => self.bindings.get(binding).external,
-                None => extra.external.unwrap_or(internal),
-            };
-            Some(TranslationView {
-                session: session.view(),
-                protocol: terminal.transport.protocol().unwrap_or(0),
-                internal,
-                external,
-                action: session.action(),
-                from: (terminal.sender_prefix != 0).then(|| terminal.sender.into()),
-            })
+        (0..self.session_slots()).filter_map(|slot| self.translation_at(slot))
+    }
+
+    /// Returns the address and port that the session in a slot has reserved.
+    pub fn translation_at(&self, slot: u32) -> Option<TranslationView> {
+        let session = self.store.sessions.get(slot as usize)?;
+        let extra = session.extra.as_ref()?;
+        let terminal = extra.terminal.filter(|_| session.kind == Kind::External)?;
+        let address = asking_end(Kind::External, &session.near);
+        let internal = Endpoint { address, port: receiver_port(&terminal) };
+        let external = match session.binding {
+            Some(binding) => self.bindings.get(binding).external,
+            None => extra.external.unwrap_or(internal),
+        };
+        Some(TranslationView {
+            session: session.view(),
+            protocol: terminal.transport.protocol().unwrap_or(0),
+            internal,
+            external,
+            action: session.action(),
+            from: (terminal.sender_prefix != 0).then(|| terminal.sender.into()),
         })
     }
 }

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use earmark_core::admission::{ClaimId, Demand, Owner};
-use earmark_core::{InterfaceId, Time};
+use earmark_core::{InterfaceId, RowFilter, Time};
 use earmark_token::User;
 use earmark_wire::gist::{PathCoupled, SessionId};
 use earmark_wire::qos_nslp::iana::MessageType;
@@ -71,13 +71,22 @@ impl QosNslp {
         self.store.sessions.len()
     }
 
-    /// Returns the sessions from slot `from` of the slab on, each with its slot. Callers take some, and continue after
-    /// the last one.
-    pub fn sessions(&self, from: u32) -> impl Iterator<Item = (u32, SessionView)> {
-        let places = from as usize..self.store.sessions.capacity();
-        places
-            .filter(|&place| self.store.sessions.contains(place))
-            .map(|place| (place as u32, self.view(place as Index)))
+    /// Returns all sessions.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionView> {
+        (0..self.session_slots()).filter_map(|slot| self.session_at(slot, &RowFilter::ALL))
+    }
+
+    /// Returns the number of slots of the table of sessions, empty ones included. A session stays in its slot.
+    pub fn session_slots(&self) -> u32 {
+        self.store.sessions.capacity() as u32
+    }
+
+    /// Returns the session in a slot, if there is one that the filter includes by its addresses. O(1).
+    pub fn session_at(&self, slot: u32, filter: &RowFilter) -> Option<SessionView> {
+        let flow = self.store.sessions.get(slot as usize)?.mri;
+        let is_included = filter.admits_to(flow.destination, flow.destination_port.unwrap_or(0))
+            && filter.admits_from(flow.source, flow.source_port.unwrap_or(0));
+        is_included.then(|| self.view(slot))
     }
 
     /// Returns the number of sessions whose previous peer this is, and of those whose next peer it is.

@@ -39,7 +39,7 @@ impl Play<'_> {
     /// Returns what a node has reserved.
     fn reserved_at(&self, node: usize) -> Standing {
         let (engine, ledger) = (self.network.engine(node), &self.network.nodes[node].ledger);
-        let sessions = engine.qos().sessions(0).map(|(_, view)| {
+        let sessions = engine.qos().sessions().map(|view| {
             let claim = view.claim.and_then(|claim| {
                 Some((ledger.link_of(claim)?.0, mbps(ledger.demand(claim)?.rate)))
             });
@@ -61,7 +61,7 @@ impl Play<'_> {
     fn check_ledger(&self, node: usize) -> Result<(), String> {
         let mut sums: BTreeMap<u32, u32> = BTreeMap::new();
         let mut claims = BTreeSet::new();
-        for (_, view) in self.network.engine(node).qos().sessions(0) {
+        for view in self.network.engine(node).qos().sessions() {
             let Some(claim) = view.claim else { continue };
             require(claims.insert(claim), || format!("{claim:?} is in two sessions"))?;
         }

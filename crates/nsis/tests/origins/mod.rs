@@ -337,7 +337,7 @@ impl Scene {
     pub fn sessions(&self) -> String {
         let sessions = |node: usize| {
             let qos = self.network.engine(node).qos();
-            qos.sessions(0).map(|(_, view)| view).collect::<Vec<_>>()
+            qos.sessions().collect::<Vec<_>>()
         };
         format!("{:#?}", [0, 1, 2].map(sessions))
     }

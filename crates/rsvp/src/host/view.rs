@@ -4,8 +4,8 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use earmark_core::InterfaceId;
 use earmark_core::admission::{ClaimId, Owner};
+use earmark_core::{InterfaceId, RowFilter};
 use earmark_wire::intserv::Adspec;
 use earmark_wire::rsvp::{SenderTemplate, Session};
 
@@ -42,8 +42,23 @@ impl Rsvp {
 
     /// Returns all senders.
     pub fn senders(&self) -> impl Iterator<Item = SenderView<'_>> {
-        self.store.psbs.iter().map(|(index, psb)| SenderView {
-            session: self.store.session(psb.session).session,
+        (0..self.sender_slots()).filter_map(|slot| self.sender_at(slot, &RowFilter::ALL))
+    }
+
+    /// Returns the number of slots of the table of senders, empty ones included. A sender stays in its slot.
+    pub fn sender_slots(&self) -> u32 {
+        self.store.psbs.capacity() as u32
+    }
+
+    /// Returns the sender in a slot, if there is one that the filter includes by its addresses. O(1).
+    pub fn sender_at(&self, slot: u32, filter: &RowFilter) -> Option<SenderView<'_>> {
+        let psb = self.store.psbs.get(slot as usize)?;
+        let session = self.store.session(psb.session).session;
+        if !is_of(&session, filter) || !is_from(psb.template.parts(), filter) {
+            return None;
+        }
+        Some(SenderView {
+            session,
             template: psb.template,
             tspec: psb.tspec,
             previous_hop: self.store.neighbor_of(psb.hop).map(|(_, hop)| hop.address),
@@ -56,13 +71,35 @@ impl Rsvp {
                 .and_then(|body| Adspec::parse(body).ok())
                 .map(|adspec| adspec.general.hops),
             expires_at: psb.expires_at,
-            reserved: self.is_reserved(index as Index),
+            reserved: self.is_reserved(slot),
         })
     }
 
     /// Returns all reservation requests.
     pub fn reservations(&self) -> impl Iterator<Item = ReservationView> {
-        self.store.rsbs.iter().map(|(_, rsb)| self.reservation_view(rsb))
+        let slots = 0..self.reservation_slots();
+        slots.filter_map(|slot| self.reservation_at(slot, &RowFilter::ALL))
+    }
+
+    /// Returns the number of slots of the table of reservation requests, empty ones included. A request stays in its slot.
+    pub fn reservation_slots(&self) -> u32 {
+        self.store.rsbs.capacity() as u32
+    }
+
+    /// Returns the reservation request in a slot, if there is one that the filter includes by its addresses. Costs a step
+    /// for each of its senders.
+    pub fn reservation_at(&self, slot: u32, filter: &RowFilter) -> Option<ReservationView> {
+        let rsb = self.store.rsbs.get(slot as usize)?;
+        let session = self.store.session_key(self.store.tcsb(rsb.tcsb).holder);
+        if !is_of(&session, filter) {
+            return None;
+        }
+        let view = self.reservation_view(rsb);
+        let senders = view.filters.as_slice();
+        // A wildcard filter names no sender, and covers all.
+        let is_included =
+            senders.is_empty() || senders.iter().any(|sender| is_from(sender.parts(), filter));
+        is_included.then_some(view)
     }
 
     /// The reservation that a claim is behind; of requests that are merged into one, the first.
@@ -136,4 +173,18 @@ impl Rsvp {
     pub fn reduction(&self) -> (u32, usize) {
         self.refresh_reduction.epoch_and_unacknowledged()
     }
+}
+
+/// Returns whether a filter includes the data of a session.
+fn is_of(session: &Session, filter: &RowFilter) -> bool {
+    let port = if session.is_aggregate() { 0 } else { session.port };
+    filter.admits_to(session.destination, port)
+}
+
+/// Returns whether a filter includes data of a sender.
+fn is_from(
+    (address, port, ..): (IpAddr, u16, Option<u32>, Option<u32>),
+    filter: &RowFilter,
+) -> bool {
+    filter.admits_from(address, port)
 }

@@ -56,7 +56,7 @@ impl Net {
 
     fn qos_sessions(&self, node: &str) -> Vec<SessionView> {
         let engine = self.network.node(self.id(node)).and_then(|node| node.engine::<Nsis>());
-        engine.map_or(Vec::new(), |engine| engine.qos().sessions(0).map(|(_, view)| view).collect())
+        engine.map_or(Vec::new(), |engine| engine.qos().sessions().collect())
     }
 
     /// Returns source and destination of the reservation that traffic control has on the link of a node.

@@ -5,7 +5,8 @@ use earmark_control::text::{ip_protocol, with_port};
 use earmark_control::{FilterSessionRow, PinholeRow, TranslationRow};
 use earmark_core::{Endpoint, FilterAction};
 
-use super::{Columns, Row, expires, number, text_or_dash};
+use super::sort::SortKey;
+use super::{Columns, Row, SortColumns, expires, number, text_or_dash};
 
 impl Row for PinholeRow {
     const COLUMNS: Columns<PinholeRow> = &[
@@ -19,6 +20,15 @@ impl Row for PinholeRow {
         ("application", |row| application(&row.session)),
         ("user", |row| Cell::new(text_or_dash(row.session.user.as_ref()))),
         ("expires", |row| expires(row.session.expires_in_s)),
+    ];
+    const SORT: SortColumns<PinholeRow> = &[
+        ("to", |row| SortKey::Address(row.destination, row.destination_port)),
+        ("from", |row| {
+            SortKey::of(row.source, |address| SortKey::Address(address, row.source_port))
+        }),
+        ("state", |row| SortKey::text(&row.session.stage)),
+        ("user", |row| SortKey::of(row.session.user.as_deref(), SortKey::text)),
+        ("expires", |row| SortKey::of(row.session.expires_in_s, SortKey::number)),
     ];
     const NOTHING: &'static str =
         "no rule of a session; `earmark open` on a host asks for one on its path";
@@ -36,6 +46,13 @@ impl Row for TranslationRow {
         ("application", |row| application(&row.session)),
         ("user", |row| Cell::new(text_or_dash(row.session.user.as_ref()))),
         ("expires", |row| expires(row.session.expires_in_s)),
+    ];
+    const SORT: SortColumns<TranslationRow> = &[
+        ("internal", |row| SortKey::Address(row.internal.address, row.internal.port)),
+        ("external", |row| SortKey::Address(row.external.address, row.external.port)),
+        ("state", |row| SortKey::text(&row.session.stage)),
+        ("user", |row| SortKey::of(row.session.user.as_deref(), SortKey::text)),
+        ("expires", |row| SortKey::of(row.session.expires_in_s, SortKey::number)),
     ];
     const NOTHING: &'static str = "no address is reserved; `earmark expose` on a host asks for one at the edge of its network";
 }

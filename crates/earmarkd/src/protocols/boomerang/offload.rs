@@ -13,12 +13,12 @@ use earmark_boomerang::{
     Boomerang, Command, Event, LinkRate, Offloaded, Passed, Seen, Selector, Settled, Settlement,
 };
 use earmark_core::admission::LinkStatus;
-use earmark_core::{Datagram, InterfaceId, Rate, Time};
+use earmark_core::{Datagram, InterfaceId, Rate, RowFilter, Time};
 use earmark_linux::{
     Activity, ForwardedMessages, InterfaceName, Offload, OffloadKey, OffloadSession, Share,
     ShareChange,
 };
-use earmark_node::{Command as NodeCommand, Event as NodeEvent, Node};
+use earmark_node::{Command as NodeCommand, EngineSlots, Event as NodeEvent, Node, NodeEngine};
 use earmark_wire::boomerang::Family;
 use tracing::{debug, warn};
 
@@ -202,10 +202,15 @@ impl KernelOffload for OffloadTable {
         path: &Offload,
         now: Time,
         node: &Node,
-        sessions: usize,
+        EngineSlots { engine, slots }: &EngineSlots,
     ) -> Vec<NodeCommand> {
-        let all = node.engine::<Boomerang>().into_iter().flat_map(Boomerang::sessions);
-        let offloaded = all.take(sessions).filter(|session| session.offloaded);
+        let boomerang = node.engine::<Boomerang>().filter(|it| it.kind().name == *engine);
+        let sessions = boomerang.into_iter().flat_map(|boomerang| {
+            let end = slots.end.min(boomerang.session_slots().into());
+            let at = |slot| boomerang.session_at(u32::try_from(slot).ok()?, &RowFilter::ALL);
+            (slots.start..end).filter_map(at)
+        });
+        let offloaded = sessions.filter(|session| session.offloaded);
         let seen =
             offloaded.filter_map(|session| seen(path, now, &session.selector).ok().flatten());
         let commands = seen.map(Command::Seen).chain(self.passed(path));

@@ -2,15 +2,16 @@
 
 use alloc::boxed::Box;
 
-use earmark_boomerang::{self as boomerang, Boomerang};
-use earmark_core::Context;
+use earmark_boomerang::{self as boomerang, Boomerang, SessionView};
 use earmark_core::admission::{ClaimId, Ledger, Owner};
+use earmark_core::{Context, RowFilter};
 use earmark_wire::boomerang::iana::MAGIC;
 use earmark_wire::icmp;
 
 use super::listing;
 use crate::engine::{
-    Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows, StateCount,
+    Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows, Slots, StateCount,
+    rows_of_slot,
 };
 use crate::interception::{Arrival, Interception};
 use crate::protocols::Command;
@@ -53,15 +54,32 @@ impl NodeEngine for Boomerang {
         }
     }
 
-    fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow> {
-        Box::new(self.sessions().map(move |session| listing::session_row(&session, view)))
+    fn sessions<'a>(
+        &'a self,
+        from: u32,
+        filter: &'a RowFilter,
+        view: NodeView<'a>,
+    ) -> Slots<'a, SessionRow> {
+        let row = move |session: SessionView| {
+            let halves = [session.forward, session.reverse].into_iter().flatten();
+            let is_included = view.admits_link(filter, halves.map(|half| half.interface));
+            is_included.then(|| listing::session_row(&session, view))
+        };
+        let slots = from..self.session_slots();
+        Box::new(slots.map(move |slot| (slot, self.session_at(slot, filter).and_then(row))))
     }
 
     fn reservations<'a>(
         &'a self,
+        from: u32,
+        filter: &'a RowFilter,
         view: NodeView<'a>,
-    ) -> Rows<'a, (Option<ClaimId>, ReservationRow)> {
-        Box::new(self.sessions().flat_map(move |session| listing::reservation_rows(&session, view)))
+    ) -> Slots<'a, (Option<ClaimId>, ReservationRow)> {
+        Box::new((from..self.session_slots()).flat_map(move |slot| {
+            let session = self.session_at(slot, filter);
+            let rows = session.map(|session| listing::reservation_rows(&session, filter, view));
+            rows_of_slot(slot, rows.into_iter().flatten())
+        }))
     }
 
     fn reservation_of(

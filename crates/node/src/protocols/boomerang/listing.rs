@@ -2,18 +2,20 @@
 
 use earmark_boomerang::{Direction, HalfView, Selector, SessionView};
 use earmark_core::admission::ClaimId;
-use earmark_core::{Rate, Time};
+use earmark_core::{Rate, RowFilter, Time};
 
 use crate::engine::{NodeView, user_row};
 use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
 
-/// Returns the rows of a session's reservations, one for each direction.
+/// Returns the rows of a session's reservations on the link of the filter, one for each direction.
 pub(super) fn reservation_rows(
     session: &SessionView,
+    filter: &RowFilter,
     view: NodeView<'_>,
 ) -> impl Iterator<Item = (Option<ClaimId>, ReservationRow)> + use<> {
     let row = |direction, half: Option<HalfView>| {
-        half.map(|half| (Some(half.claim), reservation_row(session, direction, half, view)))
+        half.filter(|half| view.admits_link(filter, [half.interface]))
+            .map(|half| (Some(half.claim), reservation_row(session, direction, half, view)))
     };
     let forward = row(Direction::Forward, session.forward);
     forward.into_iter().chain(row(Direction::Reverse, session.reverse))

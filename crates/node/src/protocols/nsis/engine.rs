@@ -4,13 +4,14 @@ use alloc::boxed::Box;
 use alloc::string::String;
 
 use earmark_core::admission::{ClaimId, Owner};
-use earmark_core::{Context, Datagram};
+use earmark_core::{Context, Datagram, RowFilter};
+use earmark_nsis::qos::SessionView;
 use earmark_nsis::{self as nsis, Nsis};
 use earmark_wire::udp;
 
 use super::{listing, natfw, routing_state};
 use crate::engine::{
-    Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows, StateCount,
+    Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows, Slots, StateCount,
 };
 use crate::interception::{Arrival, Interception};
 use crate::protocols::Command;
@@ -62,19 +63,31 @@ impl NodeEngine for Nsis {
         true
     }
 
-    fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow> {
-        let sessions = self.qos().sessions(0);
-        Box::new(sessions.map(move |(_, session)| listing::session_row(self, &session, view)))
+    fn sessions<'a>(
+        &'a self,
+        from: u32,
+        filter: &'a RowFilter,
+        view: NodeView<'a>,
+    ) -> Slots<'a, SessionRow> {
+        let row = move |session: SessionView| listing::session_row(self, &session, filter, view);
+        let slots = from..self.qos().session_slots();
+        Box::new(slots.map(move |slot| (slot, self.qos().session_at(slot, filter).and_then(row))))
     }
 
     fn reservations<'a>(
         &'a self,
+        from: u32,
+        filter: &'a RowFilter,
         view: NodeView<'a>,
-    ) -> Rows<'a, (Option<ClaimId>, ReservationRow)> {
-        Box::new(self.qos().sessions(0).filter_map(move |(_, session)| {
+    ) -> Slots<'a, (Option<ClaimId>, ReservationRow)> {
+        let row = move |session: SessionView| {
             let claim = session.claim?;
-            Some((Some(claim), listing::reservation_row(self, &session, claim, view)?))
-        }))
+            let is_included = view.admits_link(filter, session.interface);
+            let row = || listing::reservation_row(self, &session, claim, view);
+            Some((Some(claim), is_included.then(row).flatten()?))
+        };
+        let slots = from..self.qos().session_slots();
+        Box::new(slots.map(move |slot| (slot, self.qos().session_at(slot, filter).and_then(row))))
     }
 
     fn reservation_of(
@@ -103,16 +116,21 @@ impl NodeEngine for Nsis {
         Box::new(routing_state::association_rows(self, view))
     }
 
-    fn routing_states<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, RoutingStateRow> {
-        Box::new(routing_state::routing_state_rows(self, view))
+    fn routing_states<'a>(
+        &'a self,
+        from: u32,
+        filter: &'a RowFilter,
+        view: NodeView<'a>,
+    ) -> Slots<'a, RoutingStateRow> {
+        Box::new(routing_state::routing_state_rows(self, from, filter, view))
     }
 
-    fn pinholes<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, PinholeRow> {
-        Box::new(natfw::pinhole_rows(self.natfw(), view))
+    fn pinholes<'a>(&'a self, from: u32, view: NodeView<'a>) -> Slots<'a, PinholeRow> {
+        Box::new(natfw::pinhole_rows(self.natfw(), from, view))
     }
 
-    fn translations<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, TranslationRow> {
-        Box::new(natfw::translation_rows(self.natfw(), view))
+    fn translations<'a>(&'a self, from: u32, view: NodeView<'a>) -> Slots<'a, TranslationRow> {
+        Box::new(natfw::translation_rows(self.natfw(), from, view))
     }
 
     fn counters(&self) -> Rows<'_, Counter> {
@@ -131,7 +149,7 @@ impl NodeEngine for Nsis {
     }
 
     fn claims(&self) -> Rows<'_, HeldClaim> {
-        Box::new(self.qos().sessions(0).filter_map(|(_, session)| {
+        Box::new(self.qos().sessions().filter_map(|session| {
             Some(HeldClaim { claim: session.claim?, interface: session.interface?, locked: false })
         }))
     }

@@ -2,8 +2,8 @@
 
 use core::net::IpAddr;
 
-use earmark_core::InterfaceId;
 use earmark_core::admission::{ClaimId, Service};
+use earmark_core::{InterfaceId, RowFilter};
 use earmark_nsis::Nsis;
 use earmark_nsis::nslp::PeerHandle;
 use earmark_nsis::qos::SessionView;
@@ -35,14 +35,22 @@ pub(super) fn aggregate_rows<'a>(
     })
 }
 
-/// Returns the row of a session.
-pub(super) fn session_row(nsis: &Nsis, session: &SessionView, view: NodeView<'_>) -> SessionRow {
+/// Returns the row of a session, if it is on the link of the filter.
+pub(super) fn session_row(
+    nsis: &Nsis,
+    session: &SessionView,
+    filter: &RowFilter,
+    view: NodeView<'_>,
+) -> Option<SessionRow> {
     let flow = &session.mri;
     let (previous, incoming) = peer(nsis, peers_of(session).0);
+    if !view.admits_link(filter, incoming.into_iter().chain(session.interface)) {
+        return None;
+    }
     let lengths = [flow.source_prefix, flow.destination_prefix];
     let whole = if flow.destination.is_ipv4() { 32 } else { 128 };
     let is_range = lengths != [whole; 2];
-    SessionRow {
+    Some(SessionRow {
         protocol: "nsis".into(),
         destination: flow.destination,
         destination_port: flow.destination_port.unwrap_or(0),
@@ -64,7 +72,7 @@ pub(super) fn session_row(nsis: &Nsis, session: &SessionView, view: NodeView<'_>
         reverse_bps: None,
         prefix_lengths: is_range.then_some(lengths),
         waiting: false,
-    }
+    })
 }
 
 /// Returns the row of a session's reservation.

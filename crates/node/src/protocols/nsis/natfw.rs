@@ -10,22 +10,27 @@ use earmark_core::{FilterRule, Flow, Prefix};
 use earmark_nsis::Nsis;
 use earmark_nsis::natfw::{NatfwNslp, PinholeView, SessionView, TranslationView};
 
-use crate::engine::NodeView;
+use crate::engine::{NodeView, rows_of_slot};
 
-/// Iterates over the rules of all sessions, in the order of their slab.
+/// Iterates over the slots of sessions, each with its rules.
 pub(super) fn pinhole_rows<'a>(
     natfw: &'a NatfwNslp,
+    from: u32,
     view: NodeView<'a>,
-) -> impl Iterator<Item = PinholeRow> + 'a {
-    natfw.pinholes().map(move |pinhole| pinhole_row(pinhole, view))
+) -> impl Iterator<Item = (u32, Option<PinholeRow>)> + 'a {
+    (from..natfw.session_slots()).flat_map(move |slot| {
+        let rules = natfw.pinholes_at(slot);
+        rows_of_slot(slot, rules.map(move |pinhole| pinhole_row(pinhole, view)))
+    })
 }
 
-/// Iterates over the reserved addresses and ports, in the order of the sessions' slab.
+/// Iterates over the slots of sessions, each with the address and port that it has reserved.
 pub(super) fn translation_rows<'a>(
     natfw: &'a NatfwNslp,
+    from: u32,
     view: NodeView<'a>,
-) -> impl Iterator<Item = TranslationRow> + 'a {
-    natfw.translations().map(move |translation| {
+) -> impl Iterator<Item = (u32, Option<TranslationRow>)> + 'a {
+    let row = move |translation| {
         let TranslationView { session, protocol, internal, external, action, from } = translation;
         TranslationRow {
             session: session_row(session, view),
@@ -35,7 +40,9 @@ pub(super) fn translation_rows<'a>(
             external,
             from,
         }
-    })
+    };
+    let slots = from..natfw.session_slots();
+    slots.map(move |slot| (slot, natfw.translation_at(slot).map(row)))
 }
 
 fn pinhole_row(pinhole: PinholeView, view: NodeView<'_>) -> PinholeRow {

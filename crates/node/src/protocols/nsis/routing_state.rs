@@ -3,15 +3,16 @@
 use alloc::borrow::Cow;
 use alloc::format;
 
+use earmark_core::RowFilter;
 use earmark_core::listing::{AssociationRow, NeighborRow, RoutingStateRow};
 use earmark_nsis::Nsis;
 use earmark_nsis::gist::RoutingStateView;
 use earmark_nsis::gist::machine::State;
 use earmark_nsis::nslp::Validity;
-use earmark_wire::gist::{Direction, Mri, PathCoupled};
+use earmark_wire::gist::{Direction, Mri};
 use earmark_wire::ping_nslp;
 
-use crate::engine::NodeView;
+use crate::engine::{NodeView, rows_of_slot};
 
 /// Iterates over the messaging associations, in the order of their slab.
 pub(super) fn association_rows(
@@ -54,19 +55,33 @@ pub(super) fn neighbor_rows<'a>(
     })
 }
 
-/// Iterates over the routing state, in the order of its slab.
+/// Iterates over the slots of the routing state, each with a row for each direction that the filter includes.
 pub(super) fn routing_state_rows<'a>(
     nsis: &'a Nsis,
+    from: u32,
+    filter: &'a RowFilter,
     view: NodeView<'a>,
-) -> impl Iterator<Item = RoutingStateRow> + 'a {
-    nsis.gist().routing_states(0).map(move |(_, state)| routing_state_row(&state, view))
+) -> impl Iterator<Item = (u32, Option<RoutingStateRow>)> + 'a {
+    let row = move |state: RoutingStateView| {
+        let (source, destination) = state.mri.addresses();
+        let [source_port, destination_port] = ports_of(&state.mri);
+        let is_included = filter.admits_to(destination, destination_port)
+            && filter.admits_from(source, source_port)
+            && view.admits_link(filter, state.peer.as_ref().map(|peer| peer.interface));
+        is_included.then(|| routing_state_row(&state, view))
+    };
+    let slots = from..nsis.gist().routing_state_slots();
+    slots.flat_map(move |slot| {
+        rows_of_slot(slot, nsis.gist().routing_states_at(slot).filter_map(row))
+    })
 }
 
 fn routing_state_row(state: &RoutingStateView, view: NodeView<'_>) -> RoutingStateRow {
     let (source, destination) = state.mri.addresses();
-    let (ports, ip_protocol) = match state.mri {
-        Mri::PathCoupled(flow) => (ports(&flow), flow.protocol.unwrap_or_default()),
-        Mri::LooseEnd(_) => ([0, 0], 0),
+    let ports = ports_of(&state.mri);
+    let ip_protocol = match state.mri {
+        Mri::PathCoupled(flow) => flow.protocol.unwrap_or_default(),
+        Mri::LooseEnd(_) => 0,
     };
     RoutingStateRow {
         application: application(state.nslpid),
@@ -92,7 +107,9 @@ fn routing_state_row(state: &RoutingStateView, view: NodeView<'_>) -> RoutingSta
     }
 }
 
-fn ports(flow: &PathCoupled) -> [u16; 2] {
+/// Returns source and destination port; 0 without one.
+fn ports_of(mri: &Mri) -> [u16; 2] {
+    let Mri::PathCoupled(flow) = mri else { return [0, 0] };
     [flow.source_port, flow.destination_port].map(Option::unwrap_or_default)
 }
 

@@ -8,9 +8,10 @@ use core::any::Any;
 use earmark_core::admission::{ClaimId, Owner};
 use earmark_core::random::RandomStreams;
 use earmark_core::{
-    Context, Effect, Effects, Engine, Input, Interface, InterfaceId, Interfaces, Rate, Time,
+    Context, Effect, Effects, Engine, Input, Interface, InterfaceId, Interfaces, Rate, RowFilter,
+    Time,
 };
-use earmark_rsvp::{self as rsvp, Rejection, Rsvp};
+use earmark_rsvp::{self as rsvp, Rejection, ReservationView, Rsvp, SenderView};
 
 use super::aggregation::Aggregation;
 use super::listen::Listen;
@@ -18,7 +19,7 @@ use super::listing;
 use super::receivers::Receivers;
 use crate::edge::Edge;
 use crate::engine::{
-    Counter, EngineKind, HeldClaim, NodeEngine, NodeView, ProcessInput, Rows, StateCount,
+    Counter, EngineKind, HeldClaim, NodeEngine, NodeView, ProcessInput, Rows, Slots, StateCount,
 };
 use crate::protocols::{Command, Event, NodeConfig};
 use earmark_core::listing::{NeighborRow, ReservationRow, SessionRow};
@@ -198,18 +199,36 @@ impl NodeEngine for RsvpEngine {
         self.interfaces.remove(interface);
     }
 
-    fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow> {
-        Box::new(self.rsvp.senders().map(move |sender| listing::session_row(&sender, view)))
+    fn sessions<'a>(
+        &'a self,
+        from: u32,
+        filter: &'a RowFilter,
+        view: NodeView<'a>,
+    ) -> Slots<'a, SessionRow> {
+        let row = move |sender: SenderView<'_>| {
+            let interfaces = sender.incoming.into_iter().chain(sender.outgoing.iter().copied());
+            let is_included = view.admits_link(filter, interfaces);
+            is_included.then(|| listing::session_row(&sender, view))
+        };
+        let slots = from..self.rsvp.sender_slots();
+        Box::new(slots.map(move |slot| (slot, self.rsvp.sender_at(slot, filter).and_then(row))))
     }
 
     fn reservations<'a>(
         &'a self,
+        from: u32,
+        filter: &'a RowFilter,
         view: NodeView<'a>,
-    ) -> Rows<'a, (Option<ClaimId>, ReservationRow)> {
-        let row = move |reservation| listing::reservation_row(&reservation, view);
-        // Aggregates of one DSCP share a class.
-        let installed = move |claim| self.rsvp.installed_claim(claim);
-        Box::new(self.rsvp.reservations().map(move |view| (view.claim.map(installed), row(view))))
+    ) -> Slots<'a, (Option<ClaimId>, ReservationRow)> {
+        let row = move |reservation: ReservationView| {
+            // Aggregates of one DSCP share a class.
+            let claim = reservation.claim.map(|claim| self.rsvp.installed_claim(claim));
+            let is_included = view.admits_link(filter, reservation.outgoing);
+            is_included.then(|| (claim, listing::reservation_row(&reservation, view)))
+        };
+        let slots = from..self.rsvp.reservation_slots();
+        let at = move |slot| self.rsvp.reservation_at(slot, filter);
+        Box::new(slots.map(move |slot| (slot, at(slot).and_then(row))))
     }
 
     fn reservation_of(

@@ -2,16 +2,17 @@
 
 use alloc::boxed::Box;
 
-use earmark_core::Context;
 use earmark_core::admission::{ClaimId, Owner};
+use earmark_core::{Context, RowFilter};
 use earmark_wire::rtcp::PacketType;
 use earmark_wire::udp;
 use earmark_wire::yessir::has_message;
-use earmark_yessir::{self as yessir, Yessir};
+use earmark_yessir::{self as yessir, SessionView, Yessir};
 
 use super::listing;
 use crate::engine::{
-    Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows, StateCount,
+    Counter, EngineKind, HeldClaim, NodeEngine, NodeView, OwnCommands, Rows, Slots, StateCount,
+    rows_of_slot,
 };
 use crate::interception::{Arrival, Interception};
 use crate::protocols::Command;
@@ -57,16 +58,32 @@ impl NodeEngine for Yessir {
         }
     }
 
-    fn sessions<'a>(&'a self, view: NodeView<'a>) -> Rows<'a, SessionRow> {
-        Box::new(self.sessions(0).map(move |(_, session)| listing::session_row(&session, view)))
+    fn sessions<'a>(
+        &'a self,
+        from: u32,
+        filter: &'a RowFilter,
+        view: NodeView<'a>,
+    ) -> Slots<'a, SessionRow> {
+        let row = move |session: SessionView| {
+            let is_included =
+                view.admits_link(filter, session.legs.iter().map(|leg| leg.interface));
+            is_included.then(|| listing::session_row(&session, view))
+        };
+        let slots = from..self.session_slots();
+        Box::new(slots.map(move |slot| (slot, self.session_at(slot, filter).and_then(row))))
     }
 
     fn reservations<'a>(
         &'a self,
+        from: u32,
+        filter: &'a RowFilter,
         view: NodeView<'a>,
-    ) -> Rows<'a, (Option<ClaimId>, ReservationRow)> {
-        let sessions = self.sessions(0);
-        Box::new(sessions.flat_map(move |(_, session)| listing::reservation_rows(&session, view)))
+    ) -> Slots<'a, (Option<ClaimId>, ReservationRow)> {
+        Box::new((from..self.session_slots()).flat_map(move |slot| {
+            let session = self.session_at(slot, filter);
+            let rows = session.map(|session| listing::reservation_rows(&session, filter, view));
+            rows_of_slot(slot, rows.into_iter().flatten())
+        }))
     }
 
     fn reservation_of(
@@ -89,7 +106,7 @@ impl NodeEngine for Yessir {
     }
 
     fn claims(&self) -> Rows<'_, HeldClaim> {
-        let legs = self.sessions(0).flat_map(|(_, session)| session.legs);
+        let legs = self.sessions().flat_map(|session| session.legs);
         Box::new(legs.filter_map(|leg| {
             Some(HeldClaim { claim: leg.claim?, interface: leg.interface, locked: false })
         }))

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use earmark_core::RowFilter;
 use earmark_core::admission::{ClaimId, Service};
 use earmark_wire::udp;
 use earmark_wire::yessir::Style;
@@ -10,12 +11,14 @@ use earmark_yessir::{Counters, DropReason, LegView, SessionView};
 use crate::engine::{NodeView, user_row};
 use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
 
-/// Returns the rows of a stream's reservations. Each sender of a shared reservation has a row.
+/// Returns the rows of a stream's reservations on the link of the filter. Each sender of a shared reservation has a row.
 pub(super) fn reservation_rows(
     session: &SessionView,
+    filter: &RowFilter,
     view: NodeView<'_>,
 ) -> Vec<(Option<ClaimId>, ReservationRow)> {
-    let legs = session.legs.iter().filter_map(|leg| Some((leg.claim?, leg)));
+    let legs = session.legs.iter().filter(|leg| view.admits_link(filter, [leg.interface]));
+    let legs = legs.filter_map(|leg| Some((leg.claim?, leg)));
     legs.map(|(claim, leg)| (Some(claim), reservation_row(session, leg, claim, view))).collect()
 }
 

@@ -88,7 +88,7 @@ fn refusal(net: &mut Net) -> Option<Outcome> {
 }
 
 fn users(net: &Net, node: usize) -> Vec<Option<User>> {
-    net.nodes[node].qos.sessions(0).map(|(_, session)| session.user).collect()
+    net.nodes[node].qos.sessions().map(|session| session.user).collect()
 }
 
 fn user(verified: bool) -> Option<User> {
