@@ -5,6 +5,8 @@
 
 #[path = "cli/change.rs"]
 mod change;
+#[path = "cli/listing.rs"]
+mod listing;
 #[path = "cli/natfw.rs"]
 mod natfw;
 #[path = "cli/one_pass.rs"]
