@@ -77,6 +77,13 @@ impl<K: Kernel> Driver<K> {
         }
     }
 
+    /// Creates a driver of a node that exists, without a recording.
+    pub fn of(node: Node, kernel: K) -> Driver<K> {
+        let driver = Driver::new(NodeConfig::default(), kernel, None);
+        let inside = RecordedNode { node, ..driver.inside };
+        Driver { inside, ..driver }
+    }
+
     /// Sets the resolver that looks up the routes of flows on this host, for routes that do not depend on the destination alone.
     pub fn ask_for_flows(&mut self, host: Box<dyn FlowResolver>) {
         let record = self.inside.recorder.is_some();

@@ -16,6 +16,7 @@
 //! - [`bytes`]: octets of the messages of GIST, layer by layer.
 //! - [`calls`]: a benchmark of many telephone calls, for simulators of processors.
 //! - [`life`]: sessions of one router from set-up to expiry.
+//! - [`listing`]: listings of many sessions over the control socket.
 //! - [`published`]: published figures of other engines, for comparison.
 //! - [`search`]: search for the largest sustained load.
 //! - [`table`]: the results as text tables.
@@ -27,6 +28,7 @@ pub mod calls;
 pub mod forwarding;
 pub mod host;
 pub mod life;
+pub mod listing;
 pub mod messages;
 pub mod network;
 pub mod nsis;

@@ -15,6 +15,9 @@ use super::roles::Role;
 /// Octets that may be queued for a client before the daemon stops reading its requests.
 pub(super) const BACKLOG: usize = 256 * 1024;
 
+/// Octets sent at a time.
+const MOST_SENT: usize = 1024 * 1024;
+
 /// Octets read at a time.
 const CHUNK: usize = 16 * 1024;
 
@@ -126,15 +129,25 @@ impl Connection {
         self.outbound.push(b'\n');
     }
 
-    /// Sends as much as the socket accepts.
+    /// Queues one line, without a copy if nothing else is queued.
+    pub(super) fn say_long(&mut self, mut line: Vec<u8>) {
+        line.push(b'\n');
+        match self.waiting() {
+            0 => (self.outbound, self.sent) = (line, 0),
+            _ => self.outbound.extend_from_slice(&line),
+        }
+    }
+
+    /// Sends as much as the socket accepts, at most [`MOST_SENT`] octets.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        while self.sent < self.outbound.len() {
-            match self.stream.write(&self.outbound[self.sent..]) {
+        let end = self.outbound.len().min(self.sent.saturating_add(MOST_SENT));
+        while self.sent < end {
+            match self.stream.write(&self.outbound[self.sent..end]) {
                 Ok(length) => self.sent += length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Sent octets are removed only when enough have accumulated to be worth moving the rest.
-                    if self.sent > BACKLOG {
+                    if self.sent > BACKLOG.max(self.waiting()) {
                         self.outbound.drain(..self.sent);
                         self.sent = 0;
                     }
@@ -143,7 +156,11 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
-        self.outbound.clear();
+        if self.sent < self.outbound.len() {
+            return Ok(());
+        }
+        // The memory of a large answer is not kept.
+        self.outbound = Vec::new();
         self.sent = 0;
         Ok(())
     }

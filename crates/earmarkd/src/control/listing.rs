@@ -6,6 +6,7 @@
 //! slot of an engine's table. State stays in its slot as long as it exists, so that a listing includes it once, whatever begins and
 //! ends in between.
 
+use std::mem;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,7 @@ const BETWEEN_LOOKS: u64 = 64;
 /// Slots for which the kernel is asked about refreshes at a time.
 const CAUGHT_UP: u64 = 512;
 /// Octets of rows after which an answer without pages ends.
-const MAX_ANSWER: usize = 16 * 1024 * 1024;
+const MAX_ANSWER: usize = 8 * 1024 * 1024;
 /// Position in the listing of applications, before their number.
 const APPLICATIONS: &str = "applications";
 
@@ -54,10 +55,10 @@ pub(super) struct PendingListing {
 }
 
 /// Rows of an answer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Rows {
-    /// The rows as JSON, with commas in between.
-    json: Vec<u8>,
+    /// Line of the answer up to the last row so far.
+    line: Vec<u8>,
     count: usize,
     /// Slots examined.
     examined: u64,
@@ -97,7 +98,12 @@ impl PendingListing {
             limit,
             is_page,
             at: position(show, driver.node())?,
-            answer: Rows::default(),
+            answer: Rows {
+                line: br#"{"ok":{"rows":["#.to_vec(),
+                count: 0,
+                examined: 0,
+                more: false,
+            },
             deadline: Instant::now(),
         })
     }
@@ -108,7 +114,7 @@ impl PendingListing {
         now: Time,
         own: &impl OwnRows,
         driver: &mut Driver<K>,
-    ) -> Option<String> {
+    ) -> Option<Vec<u8>> {
         self.deadline = Instant::now() + SLICE;
         let next = loop {
             let slots = driver.node().next_slots(self.at, CAUGHT_UP);
@@ -210,37 +216,37 @@ impl PendingListing {
 
     /// Adds a row, unless the answer is full.
     fn push<T: Listed>(&mut self, row: &T) -> ControlFlow<Stop> {
-        let Rows { json, count, .. } = &mut self.answer;
-        let is_full = *count >= self.limit || json.len() >= MAX_ANSWER;
+        let Rows { line, count, .. } = &mut self.answer;
+        let is_full = *count >= self.limit || line.len() >= MAX_ANSWER;
         if is_full && !self.is_page {
             return ControlFlow::Break(Stop::Full);
         }
         if *count > 0 {
-            json.push(b',');
+            line.push(b',');
         }
         // Our own rows always serialize.
-        let _ = serde_json::to_writer(json, row);
+        let _ = serde_json::to_writer(line, row);
         *count += 1;
         ControlFlow::Continue(())
     }
 
-    /// Returns the line of the answer.
-    fn line(&self, next: Option<Position>, node: &Node) -> String {
-        let Rows { json, examined, more, .. } = &self.answer;
-        let more = *more || next.is_some();
-        let mut line =
-            format!(r#"{{"ok":{{"rows":[{}],"more":{more}"#, String::from_utf8_lossy(json));
+    /// Completes the line of the answer. A large one is not copied.
+    fn line(&mut self, next: Option<Position>, node: &Node) -> Vec<u8> {
+        let Rows { examined, more, .. } = self.answer;
+        let mut end = format!(r#"],"more":{}"#, more || next.is_some());
         if let Some(at) = next {
             let table = match self.what {
                 Listing::Applications => APPLICATIONS,
                 _ => node.engines().nth(at.engine).map_or("", |engine| engine.kind().name),
             };
-            line.push_str(&format!(r#","next":"{table}:{}""#, at.slot));
+            end.push_str(&format!(r#","next":"{table}:{}""#, at.slot));
         }
         if self.is_page {
-            line.push_str(&format!(r#","examined":{examined}"#));
+            end.push_str(&format!(r#","examined":{examined}"#));
         }
-        line.push_str("}}");
+        end.push_str("}}");
+        let mut line = mem::take(&mut self.answer.line);
+        line.extend_from_slice(end.as_bytes());
         line
     }
 }

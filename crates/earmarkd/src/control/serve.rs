@@ -128,7 +128,7 @@ impl Hub {
         let Some(client) = self.clients.get_mut(&id) else { return };
         match answer {
             Some(line) => {
-                client.say(&line);
+                client.say_long(line);
                 self.counters.requests += 1;
                 self.attend(id, now, driver);
             }

@@ -166,6 +166,11 @@ impl Router {
         router
     }
 
+    /// Returns the node, and the time of its clock.
+    pub(super) fn into_node(self) -> (Node, Time) {
+        (self.node, self.now)
+    }
+
     /// Adds an interface with this address.
     fn attach(&mut self, id: InterfaceId, address: Ipv4Addr) {
         self.update(HostUpdate::Interface(Interface {

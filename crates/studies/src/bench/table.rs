@@ -7,6 +7,7 @@ use super::bytes::Comparison;
 use super::forwarding::promise::Promise;
 use super::forwarding::{Forwarding, Traffic};
 use super::life::{Life, Phase};
+use super::listing::Listings;
 use super::messages::offload::OffloadCost;
 use super::messages::{MessageCost, SessionCost};
 use super::published::Published;
@@ -210,6 +211,25 @@ pub fn life(life: &Life) -> String {
             ("resident after\nMB", &|row| {
                 or_empty(row.resident, |n| format!("{:.1}", n as f64 / 1e6))
             }),
+        ],
+    )
+}
+
+/// Listings of many sessions.
+pub fn listings(listings: &Listings) -> String {
+    let milliseconds = |span: f64| format!("{span:.2}");
+    table(
+        1,
+        &listings.runs,
+        &[
+            ("listing", &|row| format!("{} {}", listings.protocol.name(), row.name)),
+            ("rows", &|row| spaced(row.rows as u64)),
+            ("first rows\nms", &|row| milliseconds(row.first_ms)),
+            ("all\ns", &|row| format!("{:.2}", row.total_s)),
+            ("slices", &|row| spaced(row.slices as u64)),
+            ("median slice\nms", &|row| milliseconds(row.median_slice_ms)),
+            ("99.9 % slice\nms", &|row| milliseconds(row.late_slice_ms)),
+            ("longest slice\nms", &|row| milliseconds(row.longest_slice_ms)),
         ],
     )
 }

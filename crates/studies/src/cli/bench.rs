@@ -4,6 +4,7 @@ mod bytes;
 mod calls;
 mod forwarding;
 mod life;
+mod listing;
 mod messages;
 mod nsis;
 
@@ -66,6 +67,7 @@ pub(super) enum Bench {
     Scale(Box<Scale>),
     Messages(messages::Messages),
     Life(life::Life),
+    Listing(listing::ListingBench),
     Bytes(bytes::Bytes),
     Forwarding(forwarding::ForwardingBench),
 }
@@ -208,6 +210,7 @@ impl Bench {
             Bench::Scale(scale) => scale.run(),
             Bench::Messages(messages) => messages.run(),
             Bench::Life(life) => life.run(),
+            Bench::Listing(listing) => listing.run(),
             Bench::Bytes(bytes) => bytes.run(),
             Bench::Forwarding(forwarding) => forwarding.run(),
         }
