@@ -260,7 +260,7 @@ mod tests {
         HistoryRow {
             id: 1,
             node: "r1".into(),
-            protocol: "rsvp".into(),
+            protocol: "other".into(),
             link: "eth0".into(),
             destination: destination.into(),
             destination_port: 5_001,
