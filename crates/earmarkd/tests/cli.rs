@@ -41,6 +41,26 @@ fn a_configuration_is_checked_without_privileges() {
     assert!(stderr(&daemon).contains("bad.toml:3: interface.bandwidth"));
 }
 
+/// The drop-ins of a file are checked with it; a mistake has the name of the drop-in.
+#[test]
+fn drop_ins_are_checked_with_their_file() {
+    let place = TemporaryDirectory::new("drop-ins");
+    let interface = "[[interface]]\nname = 'none9'\nbandwidth = '10Mbit'\n";
+    let main = place.file("r1.toml", interface);
+    std::fs::create_dir(place.0.join("r1.toml.d")).unwrap();
+    let drop_in = place.file("r1.toml.d/local.toml", "[node]\nname = 'r9'\n");
+    let output = earmarkd(&["config", "check", "--elsewhere", &main]);
+    assert!(stdout(&output).ends_with("is valid: node r9, 1 interfaces, 2 files\n"), "{output:?}");
+    let output = earmarkd(&["config", "check", "--elsewhere", "--json", &main]);
+    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(answer["files"], serde_json::json!([main, drop_in]));
+    place.file("r1.toml.d/local.toml", &interface.replace("10Mbit", "10MB"));
+    let output = earmarkd(&["config", "check", "--elsewhere", &main]);
+    assert_eq!(status(&output), 1);
+    let text = stderr(&output);
+    assert!(text.contains("r1.toml.d/local.toml:3: interface.bandwidth: the unit"), "{text}");
+}
+
 /// Invalid files lead to status 1 and one error that names the file and the reason.
 #[test]
 fn invalid_files_are_named_with_reason() {

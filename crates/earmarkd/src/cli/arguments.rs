@@ -94,7 +94,8 @@ Example:
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigCommand {
-    /// Say whether a configuration makes sense, and what of it cannot work on this host.
+    /// Say whether a configuration makes sense, with the files that it includes and its drop-ins, and what of it cannot work on
+    /// this host.
     #[command(after_help = "\
 Examples:
   earmarkd config check /etc/earmark/earmark.toml

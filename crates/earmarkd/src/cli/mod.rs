@@ -139,8 +139,12 @@ fn check(file: &Path, elsewhere: bool, out: &mut Output) -> Result<(), Failure> 
     if keys > 0 {
         let _ = write!(text, ", {keys} keys");
     }
+    let files: Vec<&Path> = config.files.paths().collect();
+    if files.len() > 1 {
+        let _ = write!(text, ", {} files", files.len());
+    }
     let json = json!({
-        "valid": true, "node": config.name, "interfaces": count, "keys": keys, "here": obstacles,
+        "valid": true, "node": config.name, "interfaces": count, "keys": keys, "files": files, "here": obstacles,
     });
     out.line(&text, &json)?;
     match obstacles.iter().filter(|found| found.prevents_start).count() {

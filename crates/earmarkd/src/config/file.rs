@@ -8,20 +8,22 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml::Spanned;
 
+use super::files::Files;
 use super::history::HistoryTable;
 use super::interface_table::InterfaceTable;
 use super::mark::MarkTable;
+use super::read_files::{INCLUDE, cannot_include, read_files};
 use super::source::Source;
 use super::table::{Owners, Table};
-use super::{Config, ConfigError, Control, DEFAULT_SOCKET, secret_file};
+use super::{Config, ConfigError, Control, DEFAULT_SOCKET, Place};
 use crate::metrics::MetricsSettings;
 use crate::protocol::{Protocol, Tables};
 use crate::protocols;
 use crate::syscall_filter::SyscallFilter;
 
-/// The general tables.
-const TABLES: [&str; 8] =
-    ["node", "control", "metrics", "history", INTERFACE, "mark", "protocol", "daemon"];
+/// The general tables and keys.
+const TABLES: [&str; 9] =
+    [INCLUDE, "node", "control", "metrics", "history", INTERFACE, "mark", "protocol", "daemon"];
 const INTERFACE: &str = "interface";
 
 #[derive(Deserialize)]
@@ -92,27 +94,49 @@ const MAX_NAME: usize = 255;
 const MAX_PATH: usize = 4_095;
 
 impl Config {
-    /// Reads a configuration file.
+    /// Reads a configuration file, the files that it includes, and its drop-ins.
     ///
     /// # Errors
-    /// The file cannot be read, is not TOML, or contains an invalid value; or others may use a file with secrets.
+    /// A file cannot be read, is not TOML, or contains an invalid value; or others may use a file with secrets.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let (text, metadata) = secret_file::read_text(path)?;
-        let source = Source::new(&text, path);
-        let table = Table::parse(&text, &source)?;
-        let secret = table.secret(&source);
-        let config = Config { file: Some(path.to_owned()), ..Config::of(table, &source)? };
-        config.check_secret_files(path, &metadata, secret)?;
+        let (files, metadata) = read_files(path)?;
+        let (config, secrets) = Config::of_files(&files)?;
+        let config = Config { file: Some(path.to_owned()), files, ..config };
+        let secrets = secrets.into_iter().zip(metadata);
+        let secrets: Vec<_> =
+            secrets.filter_map(|(place, metadata)| Some((place?, metadata))).collect();
+        config.check_secret_files(&secrets)?;
         Ok(config)
+    }
+
+    /// Reads the texts of files. Returns the settings and, for each file, the place of its first secret.
+    fn of_files(files: &Files) -> Result<(Config, Vec<Option<Place>>), ConfigError> {
+        let (text, parts) = files.joined();
+        let source = Source::of_files(&text, &parts);
+        let mut tables = Table::parse_all(&source)?;
+        let secrets = tables.iter().map(|table| table.secret(&source)).collect();
+        // The files that the key names are in the list.
+        tables.iter_mut().for_each(|table| drop(table.take(INCLUDE)));
+        let merged = tables.into_iter().reduce(|mut merged, later| {
+            merged.merge(later);
+            merged
+        });
+        let config = merged
+            .map_or_else(|| Config::parse("", Path::new("")), |merged| Config::of(merged, &source));
+        Ok((config?, secrets))
     }
 
     /// Parses the text of a configuration file; `path` appears in the errors only.
     ///
     /// # Errors
-    /// The errors of [`Config::load`], except for access to the file.
+    /// The errors of [`Config::load`], except for access to the file. A text cannot include files.
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         let source = Source::new(text, path);
-        Config::of(Table::parse(text, &source)?, &source)
+        let mut table = Table::parse(text, &source)?;
+        match table.take(INCLUDE) {
+            Some(include) => Err(cannot_include(&include, &source)),
+            None => Config::of(table, &source),
+        }
     }
 
     fn of(table: Table<'_>, source: &Source<'_>) -> Result<Config, ConfigError> {

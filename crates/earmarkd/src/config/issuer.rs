@@ -8,7 +8,7 @@ use earmark_token::{Issuer, MAX_LABEL, PublicKey};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::secret_file::unchanged;
+use super::read_text::unchanged;
 use super::{ConfigError, Source};
 
 #[derive(Deserialize)]

@@ -1,12 +1,12 @@
-//! Files with secrets: who may read them, and changes while they are read.
+//! Files with secrets: who may read them.
 
 use std::fs::Metadata;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
+use super::read_text::{ReadFrom, read_text};
 use super::{Config, ConfigError, Place};
 use crate::protocols;
 use crate::user::User;
@@ -16,9 +16,6 @@ const OTHERS: u32 = 0o007;
 
 /// Permissions of the owner of a file.
 const OWNER: u32 = 0o700;
-
-/// Most attempts to read a file that changes meanwhile.
-const ATTEMPTS: usize = 3;
 
 /// Why a file with secrets is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,9 +44,6 @@ pub enum SecretFileError {
         /// Number of the owner.
         owner: u32,
     },
-    /// A program writes the file while it is read.
-    #[error("{} changed while it was read", .0.display())]
-    Changed(PathBuf),
 }
 
 impl SecretFileError {
@@ -61,10 +55,6 @@ impl SecretFileError {
             }
             SecretFileError::OpenToGroup { path, .. } => format!("chmod 600 {}", path.display()),
             SecretFileError::OtherOwner { path, .. } => format!("chown root {}", path.display()),
-            SecretFileError::Changed(path) => format!(
-                "write a new file beside it and rename that to {}, so that it changes at once",
-                path.display()
-            ),
         }
     }
 
@@ -105,22 +95,10 @@ impl Owners {
     }
 }
 
-/// Reads a file as text, together with its metadata.
-pub(super) fn read_text(path: &Path) -> Result<(String, Metadata), ConfigError> {
-    unchanged(path, || {
-        let read = || -> io::Result<(String, Metadata)> {
-            let file = std::fs::File::open(path)?;
-            let metadata = file.metadata()?;
-            Ok((io::read_to_string(file)?, metadata))
-        };
-        read().map_err(|error| ConfigError::unreadable(path, &error))
-    })
-}
-
 /// Reads a file with secrets that only its owner may use. The text is overwritten on drop.
 pub(crate) fn read_private(path: &Path) -> Result<Zeroizing<String>, ConfigError> {
-    let (text, metadata) = read_text(path)?;
-    let text = Zeroizing::new(text);
+    let (text, metadata) = read_text(path, ReadFrom::Anything, usize::MAX)?;
+    let text = Zeroizing::new(text.unwrap_or_default());
     let mode = metadata.mode() & 0o7777;
     match metadata.is_file() && mode & !OWNER != 0 {
         true => Err(SecretFileError::OpenToGroup { path: path.to_owned(), mode }.at(path, 0, "")),
@@ -128,41 +106,18 @@ pub(crate) fn read_private(path: &Path) -> Result<Zeroizing<String>, ConfigError
     }
 }
 
-/// Calls `read`, which reads the file, again if the file has changed meanwhile.
-pub(super) fn unchanged<T>(
-    path: &Path,
-    mut read: impl FnMut() -> Result<T, ConfigError>,
-) -> Result<T, ConfigError> {
-    for _ in 0..ATTEMPTS {
-        let before = state(path);
-        let read = read();
-        if before == state(path) {
-            return read;
-        }
-    }
-    Err(SecretFileError::Changed(path.to_owned()).at(path, 0, ""))
-}
-
-/// What changes whenever a regular file is written or replaced; `None` for other files, and for those that are out of reach.
-fn state(path: &Path) -> Option<[i64; 6]> {
-    let file = std::fs::metadata(path).ok().filter(Metadata::is_file)?;
-    let (inode, size) = (file.ino().cast_signed(), file.size().cast_signed());
-    Some([inode, size, file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()])
-}
-
 impl Config {
-    /// Checks who may read the file of these settings, which contains a secret in line `secret`, and the files with secrets
-    /// that the settings name.
+    /// Checks who may read the files of these settings that have a secret at a place, and the files with secrets that the
+    /// settings name.
     pub(super) fn check_secret_files(
         &self,
-        path: &Path,
-        metadata: &Metadata,
-        secret: Option<(usize, String)>,
+        secrets: &[(Place, Metadata)],
     ) -> Result<(), ConfigError> {
         let owners = Owners::of(self);
-        if let Some((line, key)) = secret {
-            owners.check(path, metadata).map_err(|error| error.at(path, line, &key))?;
+        for (Place { file, line, key }, metadata) in secrets {
+            owners.check(file, metadata).map_err(|error| error.at(file, *line, key))?;
         }
+        let path = self.file.as_deref().unwrap_or(Path::new(""));
         let keys = self.keys.clone().map(|keys| ("integrity.keys", keys));
         let (name, streams) = protocols::streams(self);
         let tls = streams.tls.map(|tls| (name, tls.key));

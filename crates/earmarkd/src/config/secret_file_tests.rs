@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use earmark_testkit::command_line::TemporaryDirectory;
 
 use super::*;
+use crate::config::read_text::unchanged;
 use crate::config::source::Source;
 use crate::config::table::Table;
 
@@ -25,7 +26,7 @@ fn configuration_with_secrets_is_refused_if_others_may_use_it() {
     let place = TemporaryDirectory::new("secret-config");
     let file = place.file("secret.toml", SECRET);
     let source = Source::new(SECRET, Path::new(&file));
-    let secret = Table::parse(SECRET, &source).expect("TOML").secret(&source);
+    let secret = Table::parse(SECRET, &source).expect("TOML").secret(&source).expect("a secret");
     let plain = place.file("plain.toml", "[node]\nname = \"r1\"\n");
     for (mode, chmod) in [
         (0o600, None),
@@ -41,11 +42,8 @@ fn configuration_with_secrets_is_refused_if_others_may_use_it() {
         set_mode(&plain, mode);
         assert!(load(&plain).is_ok(), "no secret, mode {mode:o}");
         let metadata = std::fs::metadata(&file).expect("a file");
-        let checked = Config::new("r1", "r1.sock").check_secret_files(
-            Path::new(&file),
-            &metadata,
-            secret.clone(),
-        );
+        let checked =
+            Config::new("r1", "r1.sock").check_secret_files(&[(secret.clone(), metadata)]);
         match (checked.map_err(|error| error.to_string()), chmod) {
             (Ok(()), None) => {}
             (Err(error), Some(chmod)) => {

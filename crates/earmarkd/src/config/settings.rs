@@ -10,6 +10,7 @@ use earmark_token::Issuer;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::files::Files;
 use super::interface::InterfaceConfig;
 use super::protocol_settings::ProtocolSettings;
 use crate::history::HistorySettings;
@@ -22,6 +23,8 @@ use crate::wall_clock::since_1970;
 pub struct Config {
     /// The file that these settings were read from, and that a reload reads again.
     pub file: Option<PathBuf>,
+    /// The texts of this file and of those that belong to it; without any if these settings were not read from a file.
+    pub files: Files,
     /// The node's name for display; by default the host's name.
     pub name: String,
     /// Seed of the random streams; `None` draws one from the system at start.
@@ -88,6 +91,7 @@ impl Config {
     pub fn new(name: impl Into<String>, socket: impl Into<PathBuf>) -> Config {
         Config {
             file: None,
+            files: Files::default(),
             name: name.into(),
             seed: None,
             control: Control::new(socket),

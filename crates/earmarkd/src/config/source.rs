@@ -1,4 +1,4 @@
-//! Text of a settings file and its path. All values are read through it, so that every error is reported with its place.
+//! Texts of settings files and their paths. All values are read through it, so that every error is reported with its place.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,10 +17,12 @@ use earmark_core::amounts::parse_duration;
 
 const RANGE: &str = "a range of addresses such as \"10.0.0.0/8\", or one such as \"10.0.0.1\"";
 
-/// Text of a settings file and its path, for values and the places of errors.
+/// Texts of settings files and their paths, for values and the places of errors.
 pub struct Source<'a> {
-    pub(crate) text: &'a str,
-    path: &'a Path,
+    /// The texts of all files, one after the other.
+    text: &'a str,
+    /// Files by the offset and the number of lines before them.
+    files: Vec<SourceFile<'a>>,
     /// Offset of each line, so that the place of a value is found without scanning the text before it.
     lines: Vec<usize>,
     /// Headers of tables with their lines, counted from 0.
@@ -29,8 +31,15 @@ pub struct Source<'a> {
     interfaces: OnceCell<BTreeSet<String>>,
 }
 
-/// Lines of the tables that are read, by what only one of them may say.
-pub(crate) type LineOfKey<K> = BTreeMap<K, usize>;
+#[derive(Clone, Copy)]
+struct SourceFile<'a> {
+    begin: usize,
+    lines_before: usize,
+    path: &'a Path,
+}
+
+/// Places of the tables that are read, by what only one of them may say.
+pub(crate) type LineOfKey<K> = BTreeMap<K, Place>;
 
 /// What to write as a pattern for names of users.
 pub(crate) const USER_NAME: &str =
@@ -38,11 +47,29 @@ pub(crate) const USER_NAME: &str =
 
 impl<'a> Source<'a> {
     pub(crate) fn new(text: &'a str, path: &'a Path) -> Source<'a> {
+        Source::of_files(text, &[(0, path)])
+    }
+
+    /// Creates a source of several files, whose texts follow one another with a line break behind each. Each file has its begin.
+    pub(super) fn of_files(text: &'a str, files: &[(usize, &'a Path)]) -> Source<'a> {
         let ends = text.match_indices('\n').map(|(at, _)| at + 1);
-        let lines = std::iter::once(0).chain(ends).collect();
+        let lines: Vec<usize> = std::iter::once(0).chain(ends).collect();
+        let file = |&(begin, path): &(usize, &'a Path)| {
+            let lines_before = lines.partition_point(|&line| line < begin);
+            SourceFile { begin, lines_before, path }
+        };
+        let files = files.iter().map(file).collect();
         let tables = text.lines().enumerate();
         let tables = tables.filter_map(|(line, text)| Some((line, table_of(text)?))).collect();
-        Source { text, path, lines, tables, interfaces: OnceCell::new() }
+        Source { text, files, lines, tables, interfaces: OnceCell::new() }
+    }
+
+    /// Returns the text of each file with its begin.
+    pub(super) fn texts(&self) -> impl Iterator<Item = (usize, &'a str)> {
+        let text = self.text;
+        // The line break behind a text belongs to it only if there is a single file, which may have none.
+        let ends = self.files.iter().skip(1).map(|file| file.begin - 1).chain([text.len()]);
+        self.files.iter().zip(ends).map(move |(file, end)| (file.begin, &text[file.begin..end]))
     }
 
     /// Reads a duration within `range`; `default` if it is absent.
@@ -159,14 +186,17 @@ impl<'a> Source<'a> {
     pub(crate) fn place(&self, span: Range<usize>) -> Place {
         let line = self.lines.partition_point(|&begin| begin <= span.start).max(1);
         let key = key_of(self.line(line)).unwrap_or_default();
+        let following = self.files.partition_point(|file| file.lines_before < line);
+        let SourceFile { lines_before, path, .. } = self.files[following.max(1) - 1];
         let before = self.tables.partition_point(|&(at, _)| at < line);
-        let table = before.checked_sub(1).map_or("", |last| self.tables[last].1);
+        let table = before.checked_sub(1).map(|last| self.tables[last]);
+        let table = table.filter(|&(at, _)| at >= lines_before).map_or("", |(_, table)| table);
         let key = match (table, key) {
             (table, "") => table.to_owned(),
             ("", key) => key.to_owned(),
             (table, key) => format!("{table}.{key}"),
         };
-        Place { file: self.path.to_owned(), line, key }
+        Place { file: path.to_owned(), line: line - lines_before, key }
     }
 
     /// An error about the value at `span`, with what to write instead.
@@ -189,17 +219,28 @@ impl<'a> Source<'a> {
         hint: &str,
     ) -> Result<(), ConfigError> {
         let place = self.place(span);
-        match known.insert(key, place.line) {
+        match known.insert(key, place.clone()) {
             None => Ok(()),
-            Some(line) => {
-                Err(ConfigError::at(place, format!("{what} already, in line {line}"), hint))
+            Some(Place { file, line, .. }) => {
+                let file = match file == place.file {
+                    true => String::new(),
+                    false => format!(" of {}", file.display()),
+                };
+                let message = format!("{what} already, in line {line}{file}");
+                Err(ConfigError::at(place, message, hint))
             }
         }
     }
 
     /// An error of the TOML parser.
     pub(crate) fn parser_error(&self, error: &toml::de::Error) -> ConfigError {
-        ConfigError::of_parser(self.place(error.span().unwrap_or(0..0)), error.message())
+        self.parser_error_at(0, error)
+    }
+
+    /// An error of the TOML parser in the file with this begin.
+    pub(super) fn parser_error_at(&self, begin: usize, error: &toml::de::Error) -> ConfigError {
+        let span = error.span().unwrap_or(0..0);
+        ConfigError::of_parser(self.place(span.start + begin..span.end + begin), error.message())
     }
 
     /// Reads a burst, as a time at the reserved rate.

@@ -7,8 +7,9 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::ConfigError;
+use super::merge::merge_files;
 use super::source::Source;
+use super::{ConfigError, Place};
 
 /// Keys of a table that belong to one protocol.
 #[derive(Clone, Copy, Debug)]
@@ -33,10 +34,30 @@ impl<'a> Table<'a> {
         Ok(Table { span: root.span(), items: root.into_inner() })
     }
 
-    /// Returns the line and the name of the first key whose value is a secret; `None` if there is none.
-    pub(super) fn secret(&self, source: &Source<'_>) -> Option<(usize, String)> {
-        let place = source.place(secret_in(&self.items)?);
-        Some((place.line, place.key))
+    /// Parses the files of a source.
+    pub(super) fn parse_all(source: &Source<'a>) -> Result<Vec<Table<'a>>, ConfigError> {
+        let parse = |(begin, text)| {
+            let root =
+                DeTable::parse(text).map_err(|error| source.parser_error_at(begin, &error))?;
+            let span = moved(root.span(), begin);
+            Ok(Table { span, items: moved_items(root.into_inner(), begin) })
+        };
+        source.texts().map(parse).collect()
+    }
+
+    /// Adds the table of a later file, which overrides this one.
+    pub(super) fn merge(&mut self, later: Table<'a>) {
+        merge_files(&mut self.items, later.items);
+    }
+
+    /// Takes a key out of the table.
+    pub(super) fn take(&mut self, key: &str) -> Option<Spanned<DeValue<'a>>> {
+        self.items.remove(key)
+    }
+
+    /// Returns the place of the first key whose value is a secret; `None` if there is none.
+    pub(super) fn secret(&self, source: &Source<'_>) -> Option<Place> {
+        secret_in(&self.items).map(|span| source.place(span))
     }
 
     /// Returns the tables of an array of tables, which is taken out of this one.
@@ -75,8 +96,38 @@ impl<'a> Table<'a> {
     }
 }
 
+fn moved(span: Range<usize>, by: usize) -> Range<usize> {
+    span.start + by..span.end + by
+}
+
+/// Moves all spans, which count from the begin of a file, to the place of that file in its source. The parser has limited the
+/// nesting depth.
+fn moved_items(items: DeTable<'_>, by: usize) -> DeTable<'_> {
+    if by == 0 {
+        return items;
+    }
+    let mut all = DeTable::new();
+    for (key, value) in items {
+        let span = moved(key.span(), by);
+        all.insert(Spanned::new(span, key.into_inner()), moved_value(value, by));
+    }
+    all
+}
+
+fn moved_value(value: Spanned<DeValue<'_>>, by: usize) -> Spanned<DeValue<'_>> {
+    let span = moved(value.span(), by);
+    let value = match value.into_inner() {
+        DeValue::Table(items) => DeValue::Table(moved_items(items, by)),
+        DeValue::Array(values) => {
+            DeValue::Array(values.into_iter().map(|value| moved_value(value, by)).collect())
+        }
+        other => other,
+    };
+    Spanned::new(span, value)
+}
+
 /// Begin of the names of keys whose values are secrets.
-const SECRET: &str = "secret";
+pub(super) const SECRET: &str = "secret";
 
 /// Returns the place of the first secret in a table; the parser has limited the nesting depth.
 fn secret_in(items: &DeTable<'_>) -> Option<Range<usize>> {
