@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    AggregateRow, ApplicationId, ApplicationRow, ChangeRequest, Changed, Event, Keep, LinkRow,
-    ListenRequest, Listing, LogAnswer, LogRequest, NeighborRow, Opened, PathAnswer, PathRequest,
-    Problem, ProblemCode, Release, Released, Request, ReservationRequest, ReservationRow, Response,
-    Rows, SessionRow, Show, Trace, TraceBegun, VERSION, Version, Versions, Watch, Watching,
+    AggregateRow, ApplicationId, ApplicationRow, ChangeRequest, Changed, ConfigAnswer,
+    ConfigRequest, Event, Keep, LinkRow, ListenRequest, Listing, LogAnswer, LogRequest,
+    NeighborRow, Opened, PathAnswer, PathRequest, Problem, ProblemCode, Release, Released, Request,
+    ReservationRequest, ReservationRow, Response, Rows, SessionRow, Show, Trace, TraceBegun,
+    VERSION, Version, Versions, Watch, Watching,
 };
 
 /// Why a request failed: no connection, an invalid answer, or a refusal.
@@ -259,6 +260,11 @@ impl Client {
     /// Shows or sets the levels of the daemon's log. Returns them as they are after the request.
     pub fn log(&mut self, request: LogRequest) -> Result<LogAnswer, ClientError> {
         self.call(&Request::Log(request))
+    }
+
+    /// Compares, applies, confirms or takes back the daemon's configuration.
+    pub fn config(&mut self, request: ConfigRequest) -> Result<ConfigAnswer, ClientError> {
+        self.call(&Request::Config(request))
     }
 
     /// Requests every event from now on, for [`Client::next_event`]. Returns the node's name.

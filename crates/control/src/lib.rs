@@ -8,6 +8,7 @@
 mod answer;
 mod client;
 pub mod command;
+mod config;
 mod event;
 mod listing;
 mod log;
@@ -22,6 +23,7 @@ pub mod text;
 
 pub use answer::*;
 pub use client::{Client, ClientError, Pages};
+pub use config::*;
 pub use earmark_core::ApplicationId;
 pub use earmark_core::listing::{
     AdmissionRow, AggregateRow, AssociationRow, EnforcementRow, FilterSessionRow, LinkRow,

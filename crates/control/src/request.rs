@@ -4,8 +4,8 @@ use earmark_core::ApplicationId;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ChangeRequest, Expose, ListenRequest, LogRequest, Open, PathRequest, Ping, ReservationRequest,
-    Show, Statistics, Trace,
+    ChangeRequest, ConfigRequest, Expose, ListenRequest, LogRequest, Open, PathRequest, Ping,
+    ReservationRequest, Show, Statistics, Trace,
 };
 
 /// One request: an object with one key, `{"show":{"what":"links"}}`.
@@ -43,6 +43,8 @@ pub enum Request {
     Path(PathRequest),
     /// Show and set the levels of the daemon's log; answered by [`LogAnswer`](crate::LogAnswer).
     Log(LogRequest),
+    /// Compare, apply, confirm or take back the configuration; answered by [`ConfigAnswer`](crate::ConfigAnswer).
+    Config(ConfigRequest),
     /// Return the version of the protocol; answered by [`Versions`](crate::Versions).
     Version(Version),
 }

@@ -6,9 +6,10 @@ use serde_json::{Map, Value, json};
 
 use crate::protocols;
 use crate::{
-    AggregateRow, ApplicationRow, AssociationRow, Changed, Keep, LinkRow, LogAnswer, NeighborRow,
-    Opened, PathAnswer, PinholeRow, Released, Request, ReservationRow, Response, RoutingStateRow,
-    SessionRow, Statistics, TraceBegun, TranslationRow, VERSION, Versions, Watching,
+    AggregateRow, ApplicationRow, AssociationRow, Changed, ConfigAnswer, Keep, LinkRow, LogAnswer,
+    NeighborRow, Opened, PathAnswer, PinholeRow, Released, Request, ReservationRow, Response,
+    RoutingStateRow, SessionRow, Statistics, TraceBegun, TranslationRow, VERSION, Versions,
+    Watching,
 };
 
 /// Returns the schema of all lines of the protocol: requests, responses, and the objects in them.
@@ -51,6 +52,7 @@ fn answers(generator: &mut SchemaGenerator) -> Value {
         "trace": generator.subschema_for::<TraceBegun>(),
         "path": generator.subschema_for::<PathAnswer>(),
         "log": generator.subschema_for::<LogAnswer>(),
+        "config": generator.subschema_for::<ConfigAnswer>(),
         "version": generator.subschema_for::<Versions>(),
         "show": {
             "sessions": generator.subschema_for::<SessionRow>(),

@@ -39,6 +39,7 @@ use crate::protocol::Protocol;
 use crate::protocols;
 use crate::record::{self, Recorder};
 use crate::reload::Reload;
+use crate::running_config::RunningConfig;
 use crate::streams::Streams;
 use crate::system::{System, plan};
 use crate::user::User;
@@ -271,6 +272,7 @@ fn start(
     let reload = Reload::new(config, origin);
     let roles = Roles::of(&config.control)?;
     let hub = Hub::new(&config.name).with(roles, config.control.idle_timeout).with_log(log.clone());
+    let hub = hub.with_config(RunningConfig::new(config)?);
     let clocks = (clock, WallClock::new(origin));
     EventLoop::new(clocks, driver, watch, listener, hub, reload)
         .map_err(DaemonError::system("wait for events"))

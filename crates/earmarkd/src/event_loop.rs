@@ -16,15 +16,17 @@ use earmark_node::Input;
 use jiff::Timestamp;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use self::wait_set::{Source, WaitSet};
 use crate::control::{Hub, Listener};
 use crate::driver::Driver;
 use crate::history::WriterThread;
+use crate::log::kind;
 use crate::metrics::Endpoint;
 use crate::protocols;
 use crate::reload::Reload;
+use crate::running_config::ConfigChange;
 use crate::service_manager::ServiceManager;
 use crate::system::System;
 use crate::wall_clock::WallClock;
@@ -144,6 +146,7 @@ impl EventLoop {
                 receive(&mut self.driver, self.clock)?;
             }
             let now = self.clock.now();
+            self.follow_config(now);
             if self.timers_due().is_some_and(|due| due <= now) {
                 self.driver.expire(now);
             }
@@ -177,8 +180,37 @@ impl EventLoop {
     /// Reads settings and keys again, and tells the service manager.
     fn read_settings(&mut self) {
         self.service_manager.reloading();
-        let outcome = self.reload.read(self.clock.now(), &mut self.watch, &mut self.driver);
+        let now = self.clock.now();
+        let settings = self.hub.config.reload(now);
+        match &settings {
+            Ok(()) => {
+                if let Some(change) = self.hub.config.take_change() {
+                    self.carry_out(now, &change);
+                }
+            }
+            Err(error) => {
+                error!(kind = kind::CONFIGURATION_REFUSED.name, %error, "the old settings stay");
+            }
+        }
+        let outcome = settings.and(self.reload.read_keys(now, &mut self.driver));
         self.service_manager.reloaded(outcome, self.driver.link_rows());
+    }
+
+    /// Applies the settings that a client has applied, or that were taken back.
+    fn follow_config(&mut self, now: Time) {
+        self.hub.config.expire(now);
+        if let Some(change) = self.hub.config.take_change() {
+            self.carry_out(now, &change);
+            // The log contains a mistake in the key file.
+            let _ = self.reload.read_keys(now, &mut self.driver);
+            let outcome = change.obstacle.map_or(Ok(()), Err);
+            self.service_manager.reloaded(outcome, self.driver.link_rows());
+        }
+    }
+
+    fn carry_out(&mut self, now: Time, change: &ConfigChange) {
+        let ConfigChange { config, waiting, .. } = change;
+        self.reload.apply(now, (config, waiting), &mut self.watch, &mut self.driver);
     }
 
     /// Tells the engines of a jump of the wall clock, before they handle what has arrived since.
@@ -245,6 +277,7 @@ impl EventLoop {
             self.driver.next_stream_deadline(),
             Some(self.watch.next_deadline()),
             self.hub.next_deadline(),
+            self.hub.config.next_deadline(),
             self.hub.log.wakeup_after().map(|span| self.clock.now() + span),
             self.service_manager.next_deadline(),
         ];

@@ -24,6 +24,7 @@ pub mod protocol;
 pub mod protocols;
 pub mod record;
 mod reload;
+pub mod running_config;
 mod service_manager;
 pub mod streams;
 pub mod syscall_filter;

@@ -114,6 +114,10 @@ impl Watch {
         self.lifetime = protocols::lifetime(config);
         self.every = config.reconcile;
         self.next_reconciliation = self.next_reconciliation.min(now + self.every);
+        let names: BTreeSet<&str> = config.interfaces.iter().map(|new| new.name.as_str()).collect();
+        for gone in self.links.names_beside(&names) {
+            self.remove(now, &gone, driver);
+        }
         for new in &config.interfaces {
             if !self.links.set(new) {
                 continue;
@@ -123,6 +127,16 @@ impl Watch {
                 None => self.wait_for(&new.name, driver),
             }
         }
+    }
+
+    /// Ends the part of an interface that the settings no longer name.
+    fn remove(&mut self, now: Time, name: &str, driver: &mut Driver<System>) {
+        if let Some(state) = state_of(driver.node().interfaces().by_name(name)) {
+            info!(interface = %name, "the interface takes part no more; its reservations ended");
+            self.stop_using(now, &state, driver);
+        }
+        self.links.remove(name);
+        driver.set_unused_link(name, None);
     }
 
     /// Does the work that is due.
@@ -256,18 +270,24 @@ impl Watch {
         }
         warn!(kind = kind::INTERFACE_ABSENT.name, interface = %old_name, new_name = %state.name, "the interface was renamed; its \
             reservations ended");
+        let old = InterfaceState { name: old_name.to_owned(), ..state.clone() };
+        self.stop_using(now, &old, driver);
+        self.links.leave(old_name, state.id);
+        self.wait_for(old_name, driver);
+    }
+
+    /// Gives the queues of an interface back, and ends the reservations on it.
+    fn stop_using(&mut self, now: Time, state: &InterfaceState, driver: &mut Driver<System>) {
         let unused = HostUpdate::Interface(Interface {
             bandwidth: Rate::ZERO,
             reservable: Rate::ZERO,
-            ..self.interface(InterfaceState { name: old_name.to_owned(), ..state.clone() })
+            ..self.interface(state.clone())
         });
         driver.handle(now, Input::Host(unused));
         if let Err(error) = driver.kernel().release(state.id) {
             warn!(interface = %state.name, "queues could not be removed: {}", with_cause(&error));
         }
         self.taken.remove(&state.id);
-        self.links.leave(old_name, state.id);
-        self.wait_for(old_name, driver);
     }
 
     /// Logs and lists that a configured interface is absent.

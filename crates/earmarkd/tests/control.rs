@@ -5,6 +5,8 @@
 
 #[path = "control/change.rs"]
 mod change;
+#[path = "control/config.rs"]
+mod config;
 #[path = "control/host.rs"]
 mod host;
 #[path = "control/keys.rs"]

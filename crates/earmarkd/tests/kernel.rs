@@ -8,6 +8,8 @@ mod both_paths;
 mod change;
 #[path = "kernel/clear.rs"]
 mod clear;
+#[path = "kernel/config_change.rs"]
+mod config_change;
 #[path = "kernel/flow_routes.rs"]
 mod flow_routes;
 #[path = "kernel/history.rs"]
@@ -111,6 +113,18 @@ fn main() -> ExitCode {
         (
             "watchdog_hears_from_an_idle_daemon_and_not_from_a_stopped_one",
             service_manager::watchdog_hears_from_an_idle_daemon_and_not_from_a_stopped_one,
+        ),
+        (
+            "settings_are_taken_back_in_time_and_reservations_stay",
+            config_change::settings_are_taken_back_in_time_and_reservations_stay,
+        ),
+        (
+            "killed_daemon_is_followed_by_one_with_the_earlier_settings",
+            config_change::killed_daemon_is_followed_by_one_with_the_earlier_settings,
+        ),
+        (
+            "daemon_that_has_changed_its_user_has_no_way_back",
+            config_change::daemon_that_has_changed_its_user_has_no_way_back,
         ),
         ("a_daemon_serves_without_its_log", process::a_daemon_serves_without_its_log),
         ("a_second_daemon_is_refused", process::a_second_daemon_is_refused),

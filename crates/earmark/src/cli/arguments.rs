@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 use earmark_control::DEFAULT_SOCKET;
 
 use super::change::ChangeOptions;
+use super::config::{CONFIG_HELP, ConfigCommand};
 #[cfg(feature = "history")]
 use super::history::{HistoryOptions, UsageOptions};
 use super::log::LogCommand;
@@ -124,6 +125,9 @@ Examples:
 
 The levels are off, error, warn, info, debug and trace. Changes need the rights of an operator.", protocols::LOG_EXAMPLE))]
     Log(LogCommand),
+    /// Compare the running configuration with its files, and change it with a way back.
+    #[command(subcommand, after_help = CONFIG_HELP)]
+    Config(ConfigCommand),
     /// Make and show tokens, by which a provider vouches for the name of a user.
     #[command(subcommand, after_help = TOKEN_HELP)]
     Token(TokenCommand),

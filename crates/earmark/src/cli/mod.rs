@@ -6,6 +6,7 @@
 pub(crate) mod arguments;
 mod capture;
 mod change;
+mod config;
 #[cfg(feature = "history")]
 mod history;
 mod listings;
@@ -92,6 +93,7 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
         #[cfg(feature = "history")]
         Command::Usage(options) => history::usage(&options, &mut out),
         Command::Log(command) => log::carry_out(&mut connect()?, &command, &mut out),
+        Command::Config(command) => config::carry_out(&mut connect()?, &command, &mut out),
         Command::Token(command) => token::carry_out(&command, &mut out),
         Command::Watch(options) => watch::watch(&mut connect()?, &options, &mut out),
     }

@@ -51,6 +51,16 @@ pub(super) struct DaemonOptions {
     /// The control socket, instead of the configured one.
     #[arg(long, value_name = "PATH")]
     pub(super) control: Option<PathBuf>,
+    /// Directory in which the daemon keeps the earlier configuration while another awaits `earmark config confirm`. Only its user
+    /// may use it; systemd's StateDirectory= sets the variable.
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "STATE_DIRECTORY",
+        hide_env_values = true,
+        default_value = "/var/lib/earmark"
+    )]
+    pub(super) state_directory: PathBuf,
     /// Take reservations out of the kernel at the end, whatever the configuration says.
     #[arg(long)]
     pub(super) cleanup: bool,

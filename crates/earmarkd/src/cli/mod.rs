@@ -24,6 +24,7 @@ use crate::log::{Log, LogOptions};
 use crate::protocol::Protocol;
 use crate::protocols;
 use crate::record::{self, ReplayError, ReplaySecrets};
+use crate::running_config;
 use arguments::{Arguments, Command, ConfigCommand, DaemonOptions};
 
 /// Runs [`main`] with protocols of the program beside those of this project.
@@ -83,13 +84,15 @@ fn daemon(options: &DaemonOptions) -> Result<ExitCode, Failure> {
 }
 
 fn run(options: &DaemonOptions, log: &Log) -> Result<(), (&'static Kind, Failure)> {
-    let mut config = Config::load(&options.config).map_err(|error| {
+    let loaded = running_config::load(&options.config, &options.state_directory);
+    let mut config = loaded.map_err(|error| {
         let failure = Failure::new("configuration", error.to_string(), "");
         (&CONFIGURATION_REFUSED, failure)
     })?;
     if options.cleanup {
         config.keep_reservations_on_exit = false;
     }
+    config.state_directory = Some(options.state_directory.clone());
     config.record_secrets = options.record_secrets;
     if let Some(socket) = &options.control {
         config.control.socket.clone_from(socket);

@@ -12,9 +12,9 @@ use super::files::Files;
 use super::history::HistoryTable;
 use super::interface_table::InterfaceTable;
 use super::mark::MarkTable;
-use super::read_files::{INCLUDE, cannot_include, read_files};
+use super::read_files::{cannot_include, read_files};
 use super::source::Source;
-use super::table::{Owners, Table};
+use super::table::{INCLUDE, Owners, Table};
 use super::{Config, ConfigError, Control, DEFAULT_SOCKET, Place};
 use crate::metrics::MetricsSettings;
 use crate::protocol::{Protocol, Tables};
@@ -109,21 +109,29 @@ impl Config {
         Ok(config)
     }
 
+    /// Reads the texts of a configuration file and of those that belong to it.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not TOML.
+    pub(crate) fn read_files(path: &Path) -> Result<Files, ConfigError> {
+        read_files(path).map(|(files, _)| files)
+    }
+
+    /// Parses the texts of files that were read before.
+    ///
+    /// # Errors
+    /// The errors of [`Config::load`], except for access to the files.
+    pub(crate) fn parse_files(file: PathBuf, files: Files) -> Result<Config, ConfigError> {
+        let (config, _) = Config::of_files(&files)?;
+        Ok(Config { file: Some(file), files, ..config })
+    }
+
     /// Reads the texts of files. Returns the settings and, for each file, the place of its first secret.
     fn of_files(files: &Files) -> Result<(Config, Vec<Option<Place>>), ConfigError> {
         let (text, parts) = files.joined();
         let source = Source::of_files(&text, &parts);
-        let mut tables = Table::parse_all(&source)?;
-        let secrets = tables.iter().map(|table| table.secret(&source)).collect();
-        // The files that the key names are in the list.
-        tables.iter_mut().for_each(|table| drop(table.take(INCLUDE)));
-        let merged = tables.into_iter().reduce(|mut merged, later| {
-            merged.merge(later);
-            merged
-        });
-        let config = merged
-            .map_or_else(|| Config::parse("", Path::new("")), |merged| Config::of(merged, &source));
-        Ok((config?, secrets))
+        let (table, secrets) = Table::of_files(&source)?;
+        Ok((Config::of(table, &source)?, secrets))
     }
 
     /// Parses the text of a configuration file; `path` appears in the errors only.

@@ -31,6 +31,7 @@ mod settings;
 mod share;
 mod source;
 mod table;
+mod values;
 
 pub use capacity::Capacity;
 pub use error::{ConfigError, Place};
@@ -43,11 +44,13 @@ pub use read_files::drop_in_directory;
 pub use reference::{Block, Line, blocks, reference};
 pub use reload::Reloaded;
 pub use secret_file::SecretFileError;
+pub(crate) use secret_file::read_own;
 pub use settings::{Config, Control};
 pub(crate) use share::Share;
 pub use source::Source;
 pub(crate) use source::{LineOfKey, USER_NAME};
 pub use table::{Keys, Table};
+pub(crate) use values::{Value, Values};
 
 /// An example configuration that explains every setting. `earmarkd config example` prints it.
 pub const EXAMPLE: &str = include_str!("example.toml");

@@ -16,7 +16,7 @@ use toml::de::DeValue;
 use super::files::{FileText, Files};
 use super::read_text::{ReadFrom, read_text};
 use super::source::Source;
-use super::table::Table;
+use super::table::{INCLUDE, Table};
 use super::{ConfigError, Place};
 
 /// Most files of a configuration.
@@ -25,9 +25,6 @@ pub(super) const MAX_FILES: usize = 256;
 pub(super) const MAX_DEPTH: usize = 8;
 /// Most octets of all files together.
 pub(super) const MAX_OCTETS: usize = 16 << 20;
-
-/// The key that names the files to include.
-pub(super) const INCLUDE: &str = "include";
 
 const TOO_LARGE: &str = "is this the right file? 16 MiB in all files are possible";
 

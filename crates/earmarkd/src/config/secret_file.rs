@@ -106,6 +106,16 @@ pub(crate) fn read_private(path: &Path) -> Result<Zeroizing<String>, ConfigError
     }
 }
 
+/// Reads a file that a daemon of this user or root has written for itself. The text is overwritten on drop.
+pub(crate) fn read_own(path: &Path) -> Result<Zeroizing<String>, ConfigError> {
+    let text = read_private(path)?;
+    let metadata =
+        std::fs::metadata(path).map_err(|error| ConfigError::unreadable(path, &error))?;
+    let owners = Owners { process: rustix::process::geteuid().as_raw(), daemon: None };
+    owners.check(path, &metadata).map_err(|error| error.at(path, 0, ""))?;
+    Ok(text)
+}
+
 impl Config {
     /// Checks who may read the files of these settings that have a secret at a place, and the files with secrets that the
     /// settings name.

@@ -25,6 +25,8 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// The texts of this file and of those that belong to it; without any if these settings were not read from a file.
     pub files: Files,
+    /// Directory for an earlier configuration while another awaits confirmation; `None` if the daemon writes none.
+    pub state_directory: Option<PathBuf>,
     /// The node's name for display; by default the host's name.
     pub name: String,
     /// Seed of the random streams; `None` draws one from the system at start.
@@ -92,6 +94,7 @@ impl Config {
         Config {
             file: None,
             files: Files::default(),
+            state_directory: None,
             name: name.into(),
             seed: None,
             control: Control::new(socket),

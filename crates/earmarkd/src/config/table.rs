@@ -11,6 +11,9 @@ use super::merge::merge_files;
 use super::source::Source;
 use super::{ConfigError, Place};
 
+/// The key that names files to include.
+pub(super) const INCLUDE: &str = "include";
+
 /// Keys of a table that belong to one protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys {
@@ -34,8 +37,29 @@ impl<'a> Table<'a> {
         Ok(Table { span: root.span(), items: root.into_inner() })
     }
 
+    /// Parses the files of a source and combines them: later ones override earlier ones. Returns the place of the first secret
+    /// of each file, too.
+    pub(super) fn of_files(
+        source: &Source<'a>,
+    ) -> Result<(Table<'a>, Vec<Option<Place>>), ConfigError> {
+        let mut all = Table { span: 0..0, items: DeTable::new() };
+        let mut secrets = Vec::new();
+        for mut table in Table::parse_all(source)? {
+            secrets.push(table.secret(source));
+            // The files that the key names are files of the source.
+            table.items.remove(INCLUDE);
+            merge_files(&mut all.items, table.items);
+        }
+        Ok((all, secrets))
+    }
+
+    /// Returns the keys and values.
+    pub(super) fn items(&self) -> &DeTable<'a> {
+        &self.items
+    }
+
     /// Parses the files of a source.
-    pub(super) fn parse_all(source: &Source<'a>) -> Result<Vec<Table<'a>>, ConfigError> {
+    fn parse_all(source: &Source<'a>) -> Result<Vec<Table<'a>>, ConfigError> {
         let parse = |(begin, text)| {
             let root =
                 DeTable::parse(text).map_err(|error| source.parser_error_at(begin, &error))?;
@@ -43,11 +67,6 @@ impl<'a> Table<'a> {
             Ok(Table { span, items: moved_items(root.into_inner(), begin) })
         };
         source.texts().map(parse).collect()
-    }
-
-    /// Adds the table of a later file, which overrides this one.
-    pub(super) fn merge(&mut self, later: Table<'a>) {
-        merge_files(&mut self.items, later.items);
     }
 
     /// Takes a key out of the table.

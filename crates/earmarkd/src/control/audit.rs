@@ -1,6 +1,6 @@
 //! Audit log: one line for each request that changes something, with its user and its outcome and without secrets.
 
-use earmark_control::{ApplicationId, Identity, Problem, Release, Request};
+use earmark_control::{ApplicationId, ConfigRequest, Identity, Problem, Release, Request};
 use earmark_linux::PeerCredentials;
 use serde_json::Value;
 use tracing::info;
@@ -64,6 +64,16 @@ impl Entry {
         match request {
             Request::Show(_) | Request::Watch(_) | Request::Path(_) | Request::Version(_) => None,
             Request::Log(request) if !request.changes() => None,
+            Request::Config(request) => match request {
+                ConfigRequest::Compare {} => None,
+                ConfigRequest::Apply(apply) => {
+                    let within =
+                        apply.confirm_within_ms.map(|ms| format!("confirm_within_ms {ms}"));
+                    new("config apply", "", within.unwrap_or_default())
+                }
+                ConfigRequest::Confirm {} => new("config confirm", "", String::new()),
+                ConfigRequest::RollBack {} => new("config rollback", "", String::new()),
+            },
             // The log itself writes the levels.
             Request::Log(_) => new("log", "", String::new()),
             Request::Reserve(request) => {

@@ -29,6 +29,7 @@ use crate::log::kind::CONTROL_REQUEST;
 use crate::metrics::Statistics;
 use crate::protocol::Consequence;
 use crate::protocols;
+use crate::running_config::RunningConfig;
 use earmark_control::{ApplicationId, ApplicationRow, Problem, ProblemCode, Response, SenderName};
 
 /// Most applications at a time.
@@ -64,6 +65,8 @@ pub struct Hub {
     pub(super) idle_timeout: Duration,
     /// Log whose levels clients change, with a line for events that an operator wants to know.
     pub(crate) log: Log,
+    /// The configuration, which clients change.
+    pub(crate) config: RunningConfig,
 }
 
 /// An application, opened by `send`, `listen` or `reserve`.
@@ -101,6 +104,17 @@ impl Hub {
     #[must_use]
     pub fn with_log(self, log: Log) -> Hub {
         Hub { log, ..self }
+    }
+
+    /// Returns the hub with this configuration.
+    #[must_use]
+    pub fn with_config(self, config: RunningConfig) -> Hub {
+        Hub { config, ..self }
+    }
+
+    /// Returns the configuration.
+    pub fn config(&mut self) -> &mut RunningConfig {
+        &mut self.config
     }
 
     /// Distributes the driver's events to watchers and followers. Must be called after every input.

@@ -3,10 +3,12 @@
 //! The protocol is JSON objects over a Unix socket, one a line; `docs/control-protocol.md` describes it for other
 //! languages; the crate `earmark-control` defines the objects. `connection` has the buffers of a client, `hub` all clients with their
 //! applications, `places` their limits, `roles` what they may do, `audit` the log of what they change, `event_log` that of
-//! events, `serve` their lines, `counters` the sum of what is counted, `requests` and `path` the handling of requests, and `listener` the socket's file. `listing` divides listings into slices, `listing_filter` their filters.
+//! events, `serve` their lines, `config` requests about the configuration, `counters` the sum of what is counted, `requests` and `path` the
+//! handling of requests, and `listener` the socket's file. `listing` divides listings into slices, `listing_filter` their filters.
 
 mod audit;
 mod change;
+mod config;
 mod connection;
 mod counters;
 mod event_log;

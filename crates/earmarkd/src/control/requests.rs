@@ -65,6 +65,7 @@ impl<K: Kernel> RequestHandler<'_, K> {
                 lookup.answer(&request).map(value)
             }
             Request::Log(request) => self.log(&request),
+            Request::Config(request) => self.config(request).map(value),
             Request::Version(_) => Ok(value(Versions {
                 protocol: VERSION,
                 earmark: env!("CARGO_PKG_VERSION").to_owned(),

@@ -117,6 +117,8 @@ pub(super) fn changes(request: &Request) -> bool {
         | Request::Statistics(_)
         | Request::Keep(_)
         | Request::Change(_)
+        // Files of the configuration may be for operators only, so that a comparison is, too.
+        | Request::Config(_)
         | Request::Release(_)
         | Request::Trace(_) => true,
     }

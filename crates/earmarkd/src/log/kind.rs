@@ -63,6 +63,8 @@ kinds! {
         "settings and keys were read again";
     CONFIGURATION_REFUSED = "configuration_refused", 0xc18ae9e0707c4cd2a96f3fbf9fae7164, ERROR, false,
         "a file with settings, keys or certificates has a mistake; the old ones stay in force";
+    CONFIGURATION_ROLLED_BACK = "configuration_rolled_back", 0x1400803e6a7e49ada2923859300285e1, WARN, false,
+        "settings were not confirmed, and the earlier ones run";
     RESTART_NEEDED = "restart_needed", 0xcb42676dabc542a98dc0a3d060b24d8f, WARN, false,
         "a changed setting takes effect after a restart";
     RESERVATION_ADMITTED = "reservation_admitted", 0xa37c3b57752546b0b5b0d531eacb451d, DEBUG, false,

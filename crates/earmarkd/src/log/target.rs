@@ -53,7 +53,12 @@ const PARTS: &[Part] = &[
     Part {
         name: "configuration",
         about: "settings and keys",
-        modules: &["earmarkd::reload", "earmarkd::config", "earmarkd::key_file"],
+        modules: &[
+            "earmarkd::reload",
+            "earmarkd::running_config",
+            "earmarkd::config",
+            "earmarkd::key_file",
+        ],
     },
     Part {
         name: "control",

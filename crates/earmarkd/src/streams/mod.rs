@@ -166,6 +166,14 @@ impl Streams {
         Ok(())
     }
 
+    /// Checks whether [`Streams::reload`] would apply settings.
+    ///
+    /// # Errors
+    /// The settings of TLS are invalid.
+    pub fn check(settings: &Settings) -> Result<(), TlsError> {
+        settings.tls.as_ref().map(Tls::load).transpose().map(drop)
+    }
+
     /// Starts a connection. [`Streams::serve`] reports the outcome.
     pub fn connect(&mut self, now: Time, connect: &Connect) {
         let id = connect.connection;

@@ -200,6 +200,16 @@ impl Links {
         }
     }
 
+    /// Returns the names that are not among these.
+    pub(super) fn names_beside(&self, names: &BTreeSet<&str>) -> Vec<String> {
+        self.by_name.keys().filter(|name| !names.contains(name.as_str())).cloned().collect()
+    }
+
+    /// Forgets an interface that the settings no longer name.
+    pub(super) fn remove(&mut self, name: &str) {
+        self.by_name.remove(name);
+    }
+
     /// Handles an interface that has gone or was renamed.
     pub(super) fn leave(&mut self, name: &str, id: InterfaceId) {
         if let Some(link) = self.by_name.get_mut(name)

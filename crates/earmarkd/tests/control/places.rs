@@ -189,6 +189,8 @@ fn readers_list_and_watch_and_strangers_do_nothing() {
         r#"{"trace":{"to":"10.0.9.9:5001"}}"#,
         r#"{"log":{"set":{"audit":"off"}}}"#,
         r#"{"log":{"reset":true}}"#,
+        r#"{"config":{"compare":{}}}"#,
+        r#"{"config":{"apply":{}}}"#,
     ];
     let looking = [
         r#"{"log":{}}"#,
