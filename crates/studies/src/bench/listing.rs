@@ -75,7 +75,7 @@ pub fn list(
 ) -> Result<Listings> {
     supervision.watcher.begin(&format!("{}: set-up", protocol.name()), sessions.into());
     let router = Router::with_sessions(protocol, sessions, |count| {
-        supervision.watcher.reached(count.into())
+        supervision.watcher.reached(count.into());
     });
     let (node, now) = router.into_node();
     let mut driver = Driver::of(node, Idle);
