@@ -49,7 +49,7 @@ pub struct ConfigAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConfigDifference {
-    /// The key with its table: `rsvp.refresh`, `interface eth0: bandwidth`.
+    /// The key with its table: `daemon.reconcile`, `interface eth0: bandwidth`.
     pub key: String,
     /// The running value; `None` if the default runs.
     pub running: Option<String>,

@@ -88,6 +88,51 @@ fn log_levels_are_requested_and_an_unknown_target_is_an_error() {
     assert!(stderr(&output).contains("unknown target"), "{}", stderr(&output));
 }
 
+#[test]
+fn configuration_is_compared_applied_and_confirmed() {
+    let answer = json!({ "ok": {
+        "files": ["earmark.toml"], "more": false, "links": [],
+        "differences": [{ "key": "rsvp.refresh", "running": null, "file": "\"9s\"", "effect": "reload" }],
+        "pending": { "left_ms": 60_000, "by": "user olga (uid 7)" },
+    }});
+    let empty = json!({ "compare": {} });
+    for (arguments, asked, told) in [
+        (&["diff"][..], empty.clone(), "rsvp.refresh"),
+        (&["apply", "--dry-run"], empty, "\"9s\""),
+        (&["apply"], json!({ "apply": {} }), "reload"),
+        (
+            &["apply", "--confirm-within", "60s"],
+            json!({ "apply": { "confirm_within_ms": 60_000 } }),
+            "settings of user olga (uid 7) await `earmark config confirm`",
+        ),
+        (&["confirm"], json!({ "confirm": {} }), "the settings stay"),
+        (&["rollback"], json!({ "roll_back": {} }), "the earlier settings run again"),
+    ] {
+        let daemon = ScriptedDaemon::start("config", vec![vec![answer.clone()]]);
+        let (output, requests) = daemon.run(&[&["config"], arguments].concat());
+        assert_eq!(status(&output), 0, "{arguments:?}: {}", stderr(&output));
+        assert!(stdout(&output).contains(told), "{arguments:?}: {}", stdout(&output));
+        assert_eq!(requests, [json!({ "config": asked })], "{arguments:?}");
+    }
+    let daemon = ScriptedDaemon::start("config-json", vec![vec![answer.clone()]]);
+    let (output, _) = daemon.run(&["config", "diff", "--json"]);
+    let printed: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    assert_eq!(printed, answer["ok"]);
+
+    let problem = json!({ "code": "rejected", "message": "a.toml:3: one", "hint": "two" });
+    let daemon = ScriptedDaemon::start("config-refused", vec![vec![json!({ "error": problem })]]);
+    let (output, _) = daemon.run(&["config", "apply", "--dry-run"]);
+    assert_eq!(
+        (status(&output), stderr(&output)),
+        (1, "earmark: a.toml:3: one\n  help: two\n".to_owned())
+    );
+
+    for arguments in [&["--dry-run", "--confirm-within", "9s"][..], &["--confirm-within", "x"]] {
+        let output = earmark(&[&["config", "apply"], arguments].concat());
+        assert_eq!(status(&output), 2, "{arguments:?}");
+    }
+}
+
 /// The environment names the socket, unless an argument does.
 #[test]
 fn control_socket_may_come_from_the_environment() {

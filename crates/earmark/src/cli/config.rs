@@ -11,7 +11,7 @@ use earmark_control::{
     LinkEffect, PendingConfig,
 };
 use earmark_core::Rate;
-use earmark_core::amounts::{parse_duration, show_duration};
+use earmark_core::amounts::parse_duration;
 
 use super::outcome::Outcome;
 use super::table::new_table;
@@ -61,7 +61,7 @@ The files stay as they are. A daemon that starts later uses the earlier settings
 #[command(after_help = "\
 Examples:
   earmark config apply --dry-run
-  earmark config apply --confirm-within 60s && earmark show links && earmark config confirm
+  earmark config apply --confirm-within 60s    # then look whether all is well, and `earmark config confirm`
   earmark config apply                         # at once and for good, like `systemctl reload earmark`
 
 The daemon itself counts the time, whatever becomes of this command and its connection. If the daemon dies meanwhile, the next one
@@ -100,7 +100,7 @@ pub(super) fn carry_out(
 ) -> Result<Outcome, Failure> {
     let answer = client.config(command.request())?;
     let text = match command {
-        ConfigCommand::Diff => differences(&answer),
+        ConfigCommand::Diff => differences(&answer) + &pending(&answer),
         ConfigCommand::Apply(_) => changes(&answer),
         ConfigCommand::Confirm => "the settings stay".to_owned(),
         ConfigCommand::Rollback => {
@@ -128,14 +128,16 @@ fn differences(answer: &ConfigAnswer) -> String {
             text.push_str("\nmore settings differ");
         }
     }
-    if let Some(PendingConfig { left_ms, by }) = &answer.pending {
-        let left = show_duration(Duration::from_millis(left_ms / 1_000 * 1_000));
-        let _ = write!(
-            text,
-            "\nsettings of {by} await `earmark config confirm`; the daemon goes back to the earlier ones in {left}"
-        );
-    }
     text
+}
+
+/// Says that settings await confirmation, if they do.
+fn pending(answer: &ConfigAnswer) -> String {
+    let Some(PendingConfig { left_ms, by }) = &answer.pending else { return String::new() };
+    let left = left_ms.div_ceil(1_000);
+    format!(
+        "\nsettings of {by} await `earmark config confirm`; the daemon goes back to the earlier ones in {left} s"
+    )
 }
 
 fn changes(answer: &ConfigAnswer) -> String {
@@ -145,7 +147,7 @@ fn changes(answer: &ConfigAnswer) -> String {
         0 => String::new(),
         count => format!("\n{count} of these settings take effect after a restart of the daemon"),
     };
-    format!("{}{restart}{links}", differences(answer))
+    format!("{}{restart}{links}{}", differences(answer), pending(answer))
 }
 
 /// Says what happens to a link and its reservations.
@@ -212,7 +214,7 @@ mod tests {
             effect,
         };
         let differences = vec![
-            row("rsvp.refresh", ConfigEffect::Reload),
+            row("daemon.reconcile", ConfigEffect::Reload),
             row("node.name", ConfigEffect::Restart),
         ];
         let pending = Some(PendingConfig { left_ms: 41_900, by: "user root (uid 0)".to_owned() });
@@ -225,7 +227,8 @@ mod tests {
         let text = changes(&answer);
         let line = |key: &str| text.lines().find(|line| line.contains(key)).expect(key);
         assert!(
-            line("rsvp.refresh").contains(" reload ") && line("node.name").contains(" restart "),
+            line("daemon.reconcile").contains(" reload ")
+                && line("node.name").contains(" restart "),
             "{text}"
         );
         assert!(text.contains("\n1 of these settings take effect after a restart"), "{text}");
@@ -233,8 +236,8 @@ mod tests {
             text.contains("settings of user root (uid 0) await `earmark config confirm`"),
             "{text}"
         );
-        assert!(text.contains("in 41 s"), "{text}");
-        assert!(text.ends_with("fit in 4 Mbit/s"), "{text}");
+        assert!(text.contains("fit in 4 Mbit/s\n"), "{text}");
+        assert!(text.ends_with("in 42 s"), "{text}");
         let none = ConfigAnswer { files: vec!["a.toml".to_owned()], ..ConfigAnswer::default() };
         assert_eq!(changes(&none), "the running settings are those of a.toml");
     }

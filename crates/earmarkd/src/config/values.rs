@@ -11,7 +11,7 @@ use super::source::Source;
 use super::table::{SECRET, Table};
 use super::{ConfigError, Place};
 
-/// Values by key with its table: `rsvp.refresh`, `interface eth0: bandwidth`, `policy.rule 1: priority`.
+/// Values by key with its table: `daemon.reconcile`, `interface eth0: bandwidth`, `policy.rule 1: priority`.
 pub(crate) type Values = BTreeMap<String, Value>;
 
 /// A value.

@@ -75,7 +75,7 @@ pub(super) fn differences(running: &Values, new: &Values, waiting: &[String]) ->
     found
 }
 
-/// Returns the keys of which a text of [`Reloaded::waiting`](crate::config::Reloaded::waiting) speaks: `nsis.tcp and nsis.tls`,
+/// Returns the keys of which a text of [`Reloaded::waiting`](crate::config::Reloaded::waiting) speaks: `one.tcp and one.tls`,
 /// `interface eth0: queues`, `interface eth0, which was removed`.
 fn prefixes(waiting: &str) -> Vec<String> {
     if let Some(removed) = waiting.strip_suffix(", which was removed") {

@@ -32,7 +32,8 @@ impl Daemon {
 
     fn start(&mut self) -> Outcome {
         let mut command = self.host.command(&self.config)?;
-        command.arg("--state-directory").arg(self.host.directory.join("state"));
+        // As systemd names it.
+        command.env("STATE_DIRECTORY", self.host.directory.join("state"));
         let path = self.host.directory.join("log");
         let mut daemon = command.stderr(File::create(&path)?).spawn()?;
         daemon.stderr = Some(ChildStderr::from(OwnedFd::from(File::open(&path)?)));
