@@ -74,9 +74,8 @@ pub fn list(
     supervision: &Supervision<'_>,
 ) -> Result<Listings> {
     supervision.watcher.begin(&format!("{}: set-up", protocol.name()), sessions.into());
-    let router = Router::with_sessions(protocol, sessions, |count| {
-        supervision.watcher.reached(count.into());
-    });
+    let reached = |count: u32| supervision.watcher.reached(count.into());
+    let router = Router::with_sessions(protocol, sessions, reached);
     let (node, now) = router.into_node();
     let mut driver = Driver::of(node, Idle);
     let last = driver.node().session_rows(now).last().context("the router has no session")?;

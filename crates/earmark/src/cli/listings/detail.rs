@@ -87,13 +87,13 @@ mod tests {
     #[test]
     fn detail_has_every_known_member_with_its_unit() {
         let row = json!({
-            "protocol": "own", "destination": "10.0.2.2", "destination_port": 5_001, "rate_bps": 2_500_000,
+            "protocol": "tickets", "destination": "10.0.2.2", "destination_port": 5_001, "rate_bps": 2_500_000,
             "burst_octets": 10_000, "expires_in_s": 3_725.2, "next_hop": null, "outgoing": ["eth1", "eth2"],
             "senders": [{ "address": "10.0.1.1", "port": 4_000 }], "here": false,
             "traffic": { "packets": 7, "octets": 12_345 }
         });
         let expected = "\
-protocol             own
+protocol             tickets
 destination          10.0.2.2
 destination port     5001
 rate                 2.5 Mbit/s
