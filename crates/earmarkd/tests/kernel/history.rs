@@ -238,6 +238,9 @@ pub(super) fn journal_in_use_is_an_error() -> Outcome {
     check(status == Some(1) && said.contains(expected) && said.contains("in use"), &said)
 }
 
+/// Kills after which the test waits until the link is free again: each kill begins the time for adopted reservations anew.
+const ROUND: u64 = 6;
+
 /// Pseudo-random numbers, the same for the same seed.
 struct Draw(u64);
 
@@ -297,6 +300,12 @@ pub(super) fn records_agree_with_the_source_after_kills() -> Outcome {
         send_sized(&a, port, packets, 100)?;
         if a.daemon.is_none() {
             a.start(&config)?;
+            if killed % ROUND == 0 {
+                until("nobody has claimed the rest", || {
+                    let link = &a.client()?.show_links()?.rows[0];
+                    Ok((link.adopted == 0 && link.claims == 0).then_some(()))
+                })?;
+            }
             continue;
         }
         let application = serde_json::from_slice::<Value>(&answer.stdout).unwrap_or_default();
@@ -336,12 +345,12 @@ pub(super) fn records_agree_with_the_source_after_kills() -> Outcome {
         }
     }
     let confirmed = attempts.values().filter(|attempt| attempt.confirmed).count();
-    check(confirmed > 0, "some are confirmed")?;
     println!(
         "{killed} kills, {} attempts, {confirmed} confirmed, {} records",
         attempts.len(),
         rows.len()
     );
+    check(confirmed * 2 > attempts.len(), "most are confirmed")?;
     let (_, counters) = a.json(&["show", "counters"])?;
     let lost = &counters["history"];
     check(lost["lost"] == 0 && lost["invalid"] == 0, &lost.to_string())
