@@ -1,6 +1,7 @@
 //! The thread that applies the journal to the database.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,7 @@ use earmark_control::command::with_cause;
 use earmark_history::{Settings, Status, Writer};
 use earmark_linux::capabilities;
 use jiff::Timestamp;
-use rustix::fs::{Gid, Mode, chmod, chown};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, chmodat, chownat};
 use tracing::{error, info};
 
 use super::{Applied, HistorySettings};
@@ -87,20 +88,21 @@ impl WriterThread {
 }
 
 fn serve(writer: &mut Writer, database: &Path, group: Option<u32>, must_stop: &AtomicBool) {
-    let (mut failure, mut is_shared) = (None, false);
+    let (mut failure, mut said_unshared) = (None, false);
     loop {
         let stops = must_stop.load(Ordering::Acquire);
         let now_ms = Timestamp::now().as_millisecond();
         let done = writer.apply().and_then(|()| writer.forget(now_ms));
-        if done.is_ok() && !is_shared {
-            // Files beside the database, which SQLite creates and removes, get its group and mode.
-            let group = group.map(Gid::from_raw);
-            let shared = chown(database, None, group);
-            let shared = shared.and_then(|()| chmod(database, Mode::from_raw_mode(MODE)));
-            if let Err(error) = shared {
-                error!(kind = kind::HISTORY_FAILING.name, "{}: {error}", database.display());
-            }
-            is_shared = true;
+        if done.is_ok()
+            && let Some(error) = share(database, group).err()
+            && !said_unshared
+        {
+            error!(
+                kind = kind::HISTORY_FAILING.name,
+                "others cannot read {}: {error}",
+                database.display()
+            );
+            said_unshared = true;
         }
         let pause = match done {
             Ok(()) => {
@@ -138,6 +140,27 @@ fn serve(writer: &mut Writer, database: &Path, group: Option<u32>, must_stop: &A
             }
         }
     }
+}
+
+/// Lets a group read the database, and the files beside it, which SQLite creates whenever the database is opened.
+fn share(database: &Path, group: Option<u32>) -> io::Result<()> {
+    // By the calls that the filter allows on every architecture.
+    for suffix in ["", "-wal", "-shm"] {
+        let mut path = database.as_os_str().to_owned();
+        path.push(suffix);
+        let found = match std::fs::metadata(&path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        if let Some(group) = group.filter(|group| *group != found.gid()) {
+            chownat(CWD, &path, None, Some(Gid::from_raw(group)), AtFlags::empty())?;
+        }
+        if found.mode() & 0o777 != MODE {
+            chmodat(CWD, &path, Mode::from_raw_mode(MODE), AtFlags::empty())?;
+        }
+    }
+    Ok(())
 }
 
 /// Waits, but not for long once the thread must stop.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -87,6 +88,11 @@ pub(super) fn every_protocol_has_records() -> Outcome {
         Ok((rows.len() == 4 && rows.iter().all(is_read)).then_some(rows))
     })?;
     check(standing.iter().all(|row| row["ended"].is_null()), &format!("{standing:?}"))?;
+    for suffix in ["", "-wal", "-shm"] {
+        let path = format!("{}{suffix}", database(&a).display());
+        let mode = std::fs::metadata(&path)?.mode() & 0o777;
+        check(mode == 0o640, &format!("{path} has mode {mode:o}"))?;
+    }
     for (_, port) in PROTOCOLS {
         send(&a, port, 3)?;
     }
