@@ -48,7 +48,10 @@ fn every_key() -> String {
         Some(rest) if rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) => rest,
         _ => line,
     });
-    uncommented.filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
+    // A text that is no file includes none.
+    let settings =
+        uncommented.filter(|line| !line.starts_with('#') && !line.starts_with("include"));
+    settings.collect::<Vec<_>>().join("\n")
 }
 
 /// Parses settings; an error must be at a line of the text and have a message and a hint.
