@@ -17,7 +17,7 @@ use crate::run::{Exporter, Target};
 
 const HELP: &str = "\
 Examples:
-  earmark-export postgres --to \"host=/run/postgresql dbname=accounting user=earmark\"
+  earmark-export postgres --to postgresql://earmark@db.example.net/accounting
   earmark-export ipfix --to 192.0.2.9:4739
   earmark-export ipfix --to collector.example.net:4739 --tcp --once
 
@@ -122,4 +122,28 @@ fn serve(exporter: &Exporter, every: Duration) -> Result<(), Failure> {
 fn failure(error: &dyn std::error::Error) -> Failure {
     let text = earmark_control::command::with_cause(error);
     Failure::new("export", text, "what was not delivered stays in the daemon's database")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_and_examples_are_valid() {
+        earmark_testkit::command_line::check_arguments::<Arguments>(2);
+    }
+
+    #[test]
+    fn what_is_no_connection_time_or_number_is_refused() {
+        for arguments in [
+            "postgres",
+            "postgres --to nowhere",
+            "postgres --to port=none",
+            "ipfix --to 192.0.2.9:4739 --every 5",
+            "ipfix --to 192.0.2.9:4739 --domain -1",
+        ] {
+            let words = ["earmark-export"].into_iter().chain(arguments.split(' '));
+            assert!(Arguments::try_parse_from(words).is_err(), "{arguments}");
+        }
+    }
 }

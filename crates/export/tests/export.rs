@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use earmark_core::Flow;
+use earmark_core::random::RandomStreams;
+use earmark_core::{Flow, Prefix};
 use earmark_export::ipfix::Transport;
 use earmark_export::run::{Exporter, Target};
 use earmark_history::query::{self, Filter};
 use earmark_history::{
     Append, Counts, Database, FlowKey, Journal, LEAST_BOUND, Record, Reservation, Settings, Writer,
 };
+use earmark_testkit::command_line::TemporaryDirectory;
 use libtest_mimic::{Arguments, Failed, Trial};
 use postgres::{Client, NoTls};
 use rustix::process::{Pid, Signal, kill_process};
@@ -86,7 +88,7 @@ fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> Result<T, Fai
 
 /// A directory that ends with the test, with a journal and a database of records.
 struct Records {
-    place: PathBuf,
+    place: TemporaryDirectory,
     journal: Journal,
     writer: Writer,
     last: u64,
@@ -94,13 +96,11 @@ struct Records {
 
 impl Records {
     fn new(name: &str) -> Result<Records, Failed> {
-        let place =
-            std::env::temp_dir().join(format!("earmark-export-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&place)?;
-        let journal = Journal::open(&place.join("journal"), LEAST_BOUND)?;
+        let place = TemporaryDirectory::new(name);
+        let journal = Journal::open(&place.0.join("journal"), LEAST_BOUND)?;
         let writer = Writer::new(Settings {
-            database: place.join("history.db"),
-            journal: place.join("journal"),
+            database: place.0.join("history.db"),
+            journal: place.0.join("journal"),
             retention: None,
         });
         let mut records = Records { place, journal, writer, last: 0 };
@@ -110,7 +110,7 @@ impl Records {
     }
 
     fn database(&self) -> PathBuf {
-        self.place.join("history.db")
+        self.place.0.join("history.db")
     }
 
     fn append(&mut self, records: &[Record]) -> Outcome {
@@ -135,18 +135,8 @@ impl Records {
 
     fn begin(&self, number: u64) -> Record {
         let destination = "10.0.2.2".parse().expect("an address");
-        let flow = Flow {
-            destination,
-            source: None,
-            protocol: 17,
-            destination_port: 5_001,
-            source_port: 4_000,
-            flow_label: 0,
-            spi: 0,
-            destination_open: 0,
-            source_open: 0,
-            dscp: 0,
-        };
+        let to = Flow::to_range(Prefix::host(destination));
+        let flow = Flow { protocol: 17, destination_port: 5_001, source_port: 4_000, ..to };
         let sender = "10.0.1.1".parse().expect("an address");
         Record::Begun {
             number,
@@ -178,12 +168,6 @@ impl Records {
             true
         })?;
         Ok(packets)
-    }
-}
-
-impl Drop for Records {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.place);
     }
 }
 
@@ -285,7 +269,7 @@ fn exporter(records: &Records, server: &Server) -> Result<Exporter, Failed> {
 
 fn records_are_copied_and_continued(programs: &Path) -> Outcome {
     let mut records = Records::new("copies")?;
-    let mut server = Server::new(programs, &records.place)?;
+    let mut server = Server::new(programs, &records.place.0)?;
     records.add(10)?;
     records.last += 1;
     let standing = records.last;
@@ -313,7 +297,7 @@ fn records_are_copied_and_continued(programs: &Path) -> Outcome {
 
 fn other_schema_is_refused(programs: &Path) -> Outcome {
     let mut records = Records::new("schema")?;
-    let server = Server::new(programs, &records.place)?;
+    let server = Server::new(programs, &records.place.0)?;
     records.add(1)?;
     let exporter = exporter(&records, &server)?;
     exporter.deliver()?;
@@ -329,14 +313,11 @@ fn other_schema_is_refused(programs: &Path) -> Outcome {
 fn copies_are_complete_after_kills(programs: &Path) -> Outcome {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let kills = number("EARMARK_KILLS").unwrap_or(6);
-    let mut state = number("EARMARK_SEED").unwrap_or_else(|| u64::from(std::process::id()));
-    let mut draw = |bound: u64| {
-        // Knuth's MMIX; the low bits are poor.
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) % bound
-    };
+    let seed = number("EARMARK_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    let mut random = RandomStreams::new(seed).stream("kills");
+    let mut draw = |bound: u64| random.next_u64() % bound;
     let mut records = Records::new("kills")?;
-    let mut server = Server::new(programs, &records.place)?;
+    let mut server = Server::new(programs, &records.place.0)?;
     let start = |records: &Records, server: &Server| {
         let mut command = Command::new(PROGRAM);
         command.args(["postgres", "--every", "20ms", "--to", &server.connection(), "--database"]);
@@ -378,7 +359,7 @@ fn collector_decodes_records() -> Outcome {
     records.add(10)?;
     records.add(20)?;
     let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
-    let into = records.place.join("flows");
+    let into = records.place.0.join("flows");
     std::fs::create_dir(&into)?;
     let mut collector = Command::new("nfcapd")
         .args(["-b", "127.0.0.1", "-p", &port.to_string(), "-w"])

@@ -223,7 +223,7 @@ fn database_of_something_else_is_refused_and_left() {
     for opened in [Database::open(&place.database()), Database::open_to_read(&place.database())] {
         assert!(matches!(opened, Err(DatabaseError::Foreign(_))), "{opened:?}");
     }
-    let missing = Database::open_to_read(&place.0.join("none.db"));
+    let missing = Database::open_to_read(&place.0.0.join("none.db"));
     assert!(matches!(missing, Err(DatabaseError::Missing(_))), "{missing:?}");
 }
 

@@ -1,142 +1,29 @@
 //! `earmark history` and `earmark usage`: the accounting records that a daemon has written.
 
-use std::path::PathBuf;
+mod options;
 
-use clap::{Args, ValueEnum};
 use comfy_table::Cell;
 use earmark_control::SenderName;
 use earmark_control::command::{Failure, Output};
 use earmark_control::text::{ip_protocol, sender};
 use earmark_core::Rate;
-use earmark_core::amounts::{parse_duration, show_octets};
+use earmark_core::amounts::show_octets;
 use earmark_history::query::{self, By, Filter, HistoryRow, UsageRow};
 use earmark_history::{Database, DatabaseError};
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp, civil};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::outcome::Outcome;
 use super::table::{new_table, number};
+use options::{DEFAULT_DATABASE, Select, SumBy};
 
-/// Database that the package's configuration names.
-const DEFAULT_DATABASE: &str = "/var/lib/earmark/history.db";
+pub(crate) use options::{HistoryOptions, UsageOptions};
 
-const HISTORY_HELP: &str = "\
-Examples:
-  earmark history                              # the latest reservations first, also those that stand
-  earmark history --since 2h --user alice      # of a user, in the last two hours
-  earmark history --link eth0 --reason preempted
-  earmark history --since 2026-11-01 --until 2026-12-01 --limit 1000000 --csv > november.csv
-
-The daemon writes these records if its configuration has a `database` in [history]. A reservation that stands has used what is shown
-when its counters were last read (`interval`).";
-
-const USAGE_HELP: &str = "\
-Examples:
-  earmark usage                                # octets of each user, and what they reserved
-  earmark usage --by link --since 24h
-  earmark usage --by hour --link eth0 --csv > eth0.csv
-  earmark usage --by user --since 2026-11-01 --until 2026-12-01 --json
-
-Use is summed by the hour in which it was read from the queues, so that times are rounded down to hours.";
-
-/// List the accounting records of reservations: who reserved what, from when to when, why it ended, and what its packets used.
-#[derive(Args, Clone, Debug)]
-#[command(after_help = HISTORY_HELP)]
-pub(crate) struct HistoryOptions {
-    #[command(flatten)]
-    select: Select,
-    /// Only reservations to this address.
-    #[arg(long, value_name = "ADDRESS")]
-    to: Option<std::net::IpAddr>,
-    /// Only reservations that ended for this reason: released, torn_down, expired, preempted, rerouted, link_lost,
-    /// traffic_control_refused, not_adopted, stopped, unknown.
-    #[arg(long, value_name = "REASON")]
-    reason: Option<String>,
-    /// Only reservations that stand.
-    #[arg(long)]
-    open: bool,
-    /// Show at most this many.
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
-    limit: usize,
-    /// Print CSV.
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
-}
-
-/// Sum the use of reservations by user, link, protocol, node or hour.
-#[derive(Args, Clone, Debug)]
-#[command(after_help = USAGE_HELP)]
-pub(crate) struct UsageOptions {
-    /// What to sum by.
-    #[arg(long, value_enum, default_value = "user")]
-    by: SumBy,
-    #[command(flatten)]
-    select: Select,
-    /// Print CSV.
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
-}
-
-/// What use is summed by.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum SumBy {
-    /// User, with the proof of the name.
-    User,
-    /// Interface of a node.
-    Link,
-    /// Protocol.
-    Protocol,
-    /// Node.
-    Node,
-    /// Hour.
-    Hour,
-}
-
-/// Records that both commands select.
-#[derive(Args, Clone, Debug)]
-struct Select {
-    /// The database of the daemon [default: /var/lib/earmark/history.db].
-    #[arg(long, value_name = "PATH", env = "EARMARK_HISTORY", hide_env_values = true)]
-    database: Option<PathBuf>,
-    /// Only from this time on: an age such as 90min, 24h or 30d, a date (2026-11-01) or a time (2026-11-01T08:00).
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    since: Option<Timestamp>,
-    /// Only before this time.
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    until: Option<Timestamp>,
-    /// Only of this user.
-    #[arg(long, value_name = "NAME")]
-    user: Option<String>,
-    /// Only on this interface.
-    #[arg(long, value_name = "INTERFACE")]
-    link: Option<String>,
-    /// Only of this protocol.
-    #[arg(long, value_name = "NAME")]
-    protocol: Option<String>,
-    /// Only of this node.
-    #[arg(long, value_name = "NAME")]
-    node: Option<String>,
-}
-
-impl Select {
-    fn open(&self) -> Result<Database, Failure> {
-        let path = self.database.clone().unwrap_or_else(|| DEFAULT_DATABASE.into());
-        Database::open_to_read(&path).map_err(|error| failure(&error))
-    }
-
-    fn filter(&self) -> Filter {
-        Filter {
-            since_ms: self.since.map(Timestamp::as_millisecond),
-            until_ms: self.until.map(Timestamp::as_millisecond),
-            user: self.user.clone(),
-            link: self.link.clone(),
-            protocol: self.protocol.clone(),
-            node: self.node.clone(),
-            ..Filter::default()
-        }
-    }
+fn open(select: &Select) -> Result<Database, Failure> {
+    let path = select.database.clone().unwrap_or_else(|| DEFAULT_DATABASE.into());
+    Database::open_to_read(&path).map_err(|error| failure(&error))
 }
 
 fn failure(error: &DatabaseError) -> Failure {
@@ -150,23 +37,6 @@ fn failure(error: &DatabaseError) -> Failure {
         DatabaseError::NewerSchema { .. } | DatabaseError::Foreign(_) => "--database names another",
     };
     Failure::new("database", earmark_control::command::with_cause(error), hint)
-}
-
-/// Reads an age, a date or a time; dates and times without zone are local.
-fn parse_time(text: &str) -> Result<Timestamp, String> {
-    if let Ok(age) = parse_duration(text) {
-        let age = SignedDuration::try_from(age).map_err(|error| error.to_string())?;
-        return Timestamp::now().checked_sub(age).map_err(|error| error.to_string());
-    }
-    if let Ok(time) = text.parse() {
-        return Ok(time);
-    }
-    let midnight = || Some(text.parse::<civil::Date>().ok()?.at(0, 0, 0, 0));
-    let local = text.parse::<civil::DateTime>().ok().or_else(midnight);
-    let local = local.and_then(|time| TimeZone::system().to_timestamp(time).ok());
-    local.ok_or_else(|| {
-        "an age such as 24h, a date (2026-11-01) or a time (2026-11-01T08:00)".into()
-    })
 }
 
 /// A record as it is printed for programs.
@@ -251,7 +121,7 @@ impl From<HistoryRow> for Printed {
 
 /// Prints the reservations of the records.
 pub(crate) fn history(options: &HistoryOptions, out: &mut Output) -> Result<Outcome, Failure> {
-    let database = options.select.open()?;
+    let database = open(&options.select)?;
     let filter = Filter {
         to: options.to.map(|to| to.to_string()),
         reason: options.reason.clone(),
@@ -316,7 +186,7 @@ fn print_csv(
 
 /// Prints the use of reservations.
 pub(crate) fn usage(options: &UsageOptions, out: &mut Output) -> Result<Outcome, Failure> {
-    let database = options.select.open()?;
+    let database = open(&options.select)?;
     let by = match options.by {
         SumBy::User => By::User,
         SumBy::Link => By::Link,
@@ -483,19 +353,6 @@ fn usage_table(by: By, rows: &[UsageRow]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn time_is_an_age_a_date_or_a_time() {
-        let age = Timestamp::now().duration_since(parse_time("2h").expect("an age"));
-        assert!((7_195..7_210).contains(&age.as_secs()), "{age:?}");
-        let date = parse_time("2026-11-01").expect("a date");
-        assert_eq!(parse_time("2026-11-01T00:00"), Ok(date));
-        let zoned = parse_time("2026-11-01T08:00:00Z").expect("a time");
-        assert_eq!(zoned.to_string(), "2026-11-01T08:00:00Z");
-        for text in ["", "yesterday", "2026-13-01", "24"] {
-            assert!(parse_time(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn record_is_a_row_for_people_and_for_tables() {

@@ -21,6 +21,8 @@ use crate::log::kind;
 const MOST_READ: usize = 64;
 /// Shortest interval between turns that read counters.
 const SHORTEST: Duration = Duration::from_millis(10);
+/// Octets of records after which they are appended at the end of the daemon, so that they do not grow without bound.
+const LARGEST_APPEND: usize = 64 * 1024;
 /// Why reservations end that the daemon removes at its own end.
 const STOPPED: &str = "stopped";
 
@@ -278,7 +280,7 @@ impl Accounts {
                 _ if stay => {}
                 _ => self.ended(known, STOPPED, counts),
             }
-            if self.lines.len() > 1 << 16 {
+            if self.lines.len() > LARGEST_APPEND {
                 self.append();
             }
         }
@@ -311,7 +313,8 @@ impl Accounts {
         }
         match self.journal.append(&lines, oldest) {
             Append::Done => {
-                self.counters.appended += records;
+                // The note of lost records is a record as well.
+                self.counters.appended += records + u64::from(self.unnoted > 0);
                 self.unnoted = 0;
             }
             Append::Full => {

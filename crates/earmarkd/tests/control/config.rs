@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use earmark_core::{Flow, Rate, Time};
+use earmark_core::{Flow, Prefix, Rate, Time};
 use earmark_linux::PeerCredentials;
 use earmark_node::{HostUpdate, Input};
 use earmark_testkit::command_line::TemporaryDirectory;
@@ -391,18 +391,8 @@ fn reader_neither_confirms_nor_compares() {
 #[test]
 fn comparison_says_what_becomes_of_reservations() {
     let mut daemon = Configured::new(MAIN);
-    let flow = Flow {
-        destination: "10.0.9.9".parse().expect("an address"),
-        source: Some("10.0.1.1".parse().expect("an address")),
-        protocol: 17,
-        destination_port: 5001,
-        source_port: 5001,
-        flow_label: 0,
-        spi: 0,
-        destination_open: 0,
-        source_open: 0,
-        dscp: 0,
-    };
+    let to = Prefix::host("10.0.9.9".parse().expect("an address"));
+    let flow = Flow { protocol: 17, destination_port: 5001, ..Flow::to_range(to) };
     let (interface, rate) = (daemon.host.interface.id, Rate::from_mbps(6));
     let adopted = HostUpdate::Adopted { interface, flow, rate, protocol: None };
     daemon.host.driver.handle(Time::ZERO, Input::Host(adopted));

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use earmark_control::{ListenRequest, ReservationRequest};
 use earmark_core::Rate;
+use earmark_core::random::RandomStreams;
 use libtest_mimic::Failed;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -247,18 +248,6 @@ pub(super) fn journal_in_use_is_an_error() -> Outcome {
 /// Kills after which the test waits until the link is free again: each kill begins the time for adopted reservations anew.
 const ROUND: u64 = 6;
 
-/// Pseudo-random numbers, the same for the same seed.
-struct Draw(u64);
-
-impl Draw {
-    /// Draws a number below `bound`.
-    fn below(&mut self, bound: u64) -> u64 {
-        // Knuth's MMIX; the low bits are poor.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % bound
-    }
-}
-
 /// What the source knows of a reservation: whether it was told that it has one, and what it has sent.
 #[derive(Clone, Copy, Debug)]
 struct Attempt {
@@ -273,7 +262,8 @@ pub(super) fn records_agree_with_the_source_after_kills() -> Outcome {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let kills = number("EARMARK_KILLS").unwrap_or(6);
     let seed = number("EARMARK_SEED").unwrap_or_else(|| u64::from(std::process::id()));
-    let mut draw = Draw(seed);
+    let mut random = RandomStreams::new(seed).stream("kills");
+    let mut draw = |bound: u64| random.next_u64() % bound;
     let (mut a, mut b) = pair()?;
     let config = format!("{}{ETH0}", settings(&a));
     a.start(&config)?;
@@ -283,7 +273,7 @@ pub(super) fn records_agree_with_the_source_after_kills() -> Outcome {
     let mut killed = 0;
     while killed < kills {
         port += 1;
-        let protocol = ["boomerang", "nsis", "rsvp"][draw.below(3) as usize];
+        let protocol = ["boomerang", "nsis", "rsvp"][draw(3) as usize];
         if protocol == "rsvp" {
             b.client()?.listen(ListenRequest::new(([10, 0, 1, 2], port).into()))?;
         }
@@ -293,14 +283,14 @@ pub(super) fn records_agree_with_the_source_after_kills() -> Outcome {
         let more = [rate, "200kbit", "--timeout", "3s", "--partial", "--json"];
         let mut reserving = a.command_line(&[&request[..], &more].concat())?;
         let reserving = reserving.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        if draw.below(3) == 0 {
-            std::thread::sleep(Duration::from_millis(draw.below(80)));
+        if draw(3) == 0 {
+            std::thread::sleep(Duration::from_millis(draw(80)));
             a.end(Signal::KILL)?;
             killed += 1;
         }
         let answer = reserving.wait_with_output()?;
         let confirmed = answer.status.success();
-        let packets = if confirmed { 1 + draw.below(3) } else { 0 };
+        let packets = if confirmed { 1 + draw(3) } else { 0 };
         attempts.insert(port, Attempt { protocol, confirmed, packets });
         // They leave the queue within 16 ms.
         send_sized(&a, port, packets, 100)?;
@@ -316,12 +306,12 @@ pub(super) fn records_agree_with_the_source_after_kills() -> Outcome {
         }
         let application = serde_json::from_slice::<Value>(&answer.stdout).unwrap_or_default();
         let Some(application) = application["application"].as_u64() else { continue };
-        if draw.below(2) == 0 {
+        if draw(2) == 0 {
             std::thread::sleep(Duration::from_millis(150));
             let mut releasing = a.command_line(&["release", &application.to_string()])?;
             let mut releasing = releasing.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-            if draw.below(3) == 0 {
-                std::thread::sleep(Duration::from_millis(draw.below(20)));
+            if draw(3) == 0 {
+                std::thread::sleep(Duration::from_millis(draw(20)));
                 a.end(Signal::KILL)?;
                 killed += 1;
             }

@@ -1,33 +1,28 @@
 //! What the tests of records share.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use earmark_core::Flow;
+use earmark_core::{Flow, Prefix};
 use earmark_history::query::{self, Filter, HistoryRow};
 use earmark_history::{
     Append, Counts, Database, FlowKey, Journal, LEAST_BOUND, Record, Reservation, Settings, Writer,
 };
+use earmark_testkit::command_line::TemporaryDirectory;
 
 /// A directory that ends with the test.
-pub(crate) struct Place(pub(crate) PathBuf);
+pub(crate) struct Place(pub(crate) TemporaryDirectory);
 
 impl Place {
     pub(crate) fn new(name: &str) -> Place {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("earmark-history-{name}-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).expect("a new directory");
-        Place(path)
+        Place(TemporaryDirectory::new(name))
     }
 
     pub(crate) fn database(&self) -> PathBuf {
-        self.0.join("history.db")
+        self.0.0.join("history.db")
     }
 
     pub(crate) fn journal(&self) -> PathBuf {
-        self.0.join("journal")
+        self.0.0.join("journal")
     }
 
     pub(crate) fn open_journal(&self) -> Journal {
@@ -40,12 +35,6 @@ impl Place {
             journal: self.journal(),
             retention: None,
         })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -74,18 +63,8 @@ pub(crate) fn started(at_ms: i64) -> Record {
 
 /// Flow number `port`.
 pub(crate) fn flow(port: u16) -> FlowKey {
-    let flow = Flow {
-        destination: "10.0.0.9".parse().expect("an address"),
-        source: None,
-        protocol: 17,
-        destination_port: port,
-        source_port: 0,
-        flow_label: 0,
-        spi: 0,
-        destination_open: 0,
-        source_open: 0,
-        dscp: 0,
-    };
+    let to = Prefix::host("10.0.0.9".parse().expect("an address"));
+    let flow = Flow { protocol: 17, destination_port: port, ..Flow::to_range(to) };
     FlowKey { link: "eth0".into(), protocol: Some("rsvp".into()), flow }
 }
 
