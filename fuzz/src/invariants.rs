@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use earmark_core::admission::ClaimId;
-use earmark_core::{Effects, InterfaceId, Rate};
-use earmark_node::{Event, HeldClaim, Node, StateCount};
+use earmark_core::{Effects, InterfaceId, Rate, Time};
+use earmark_node::{Event, HeldClaim, Node, QueueView, StateCount};
 
 use crate::host::Host;
 use crate::topology::RESERVABLE;
@@ -63,6 +63,28 @@ pub fn check(host: &Host, limits: &Limits) {
         let count =
             counts.find(|(counted, of, _)| (counted, of) == (part, kind)).map(|(.., it)| it);
         assert!(count.is_some_and(|count| count <= *most), "{count:?} {kind} of {part}");
+    }
+}
+
+/// The listing of reservations has each claim once, on its link, and finds it alone as well.
+pub fn check_listing(host: &Host, now: Time) {
+    let node = &host.node;
+    let mut listed = Vec::new();
+    let rows = node.reservation_rows(now, |claim| {
+        listed.push(claim);
+        QueueView::default()
+    });
+    rows.for_each(drop);
+    listed.sort_unstable();
+    let mut held: Vec<ClaimId> =
+        node.engines().flat_map(|engine| engine.claims()).map(|held| held.claim).collect();
+    held.sort_unstable();
+    assert_eq!(listed, held, "listed and held");
+    for claim in held {
+        let row = node.reservation_of(claim, now);
+        let link = node.ledger().link_of(claim);
+        let name = link.and_then(|link| node.interfaces().by_id(link)).map(|it| &it.name);
+        assert_eq!(row.as_ref().and_then(|row| row.interface.as_ref()), name, "{claim:?} {row:?}");
     }
 }
 

@@ -33,6 +33,7 @@ pub fn play(protocol: &'static dyn Protocol, octets: &[u8]) {
         }
         step(protocol, &mut network, draw);
     }
+    network.hosts.iter().for_each(|host| invariants::check_listing(host, network.now));
     end(protocol, &mut network);
 }
 

@@ -1,6 +1,7 @@
 //! Views of the engine's state for listings, in the order of the slabs, a page at a time, so that even a million
 //! blocks can be listed without blocking the engine for long.
 
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Owner};
@@ -25,8 +26,8 @@ pub struct SessionView {
     pub forward: Option<HalfView>,
     /// Half in the reverse direction.
     pub reverse: Option<HalfView>,
-    /// Number of links with a reservation.
-    pub links: usize,
+    /// Halves of a session to a group, on the branches but the first.
+    pub branches: Vec<HalfView>,
     /// Whether it is locked until its initiating node returns the key.
     pub locked: bool,
     /// Whether the offload handles its refreshes.
@@ -46,6 +47,15 @@ pub struct HalfView {
     pub expires_at: Time,
     /// Claim in the ledger.
     pub claim: ClaimId,
+}
+
+impl SessionView {
+    /// Returns the reservations of the session on all links.
+    pub fn halves(&self) -> impl Iterator<Item = (Direction, HalfView)> {
+        let forward = self.forward.into_iter().chain(self.branches.iter().copied());
+        let reverse = self.reverse.into_iter().map(|half| (Direction::Reverse, half));
+        forward.map(|half| (Direction::Forward, half)).chain(reverse)
+    }
 }
 
 /// One session of this host's own.
@@ -151,7 +161,9 @@ impl Boomerang {
             initiator: self.store.initiator(index),
             forward: half_view(session.half(Direction::Forward)),
             reverse: half_view(session.half(Direction::Reverse)),
-            links: (0..session.slots()).filter(|&slot| session.half_at(slot).is_there()).count(),
+            branches: (2..session.slots())
+                .filter_map(|slot| half_view(&session.half_at(slot)))
+                .collect(),
             locked: session.flags & flag::LOCKED != 0,
             offloaded: session.flags & flag::OFFLOADED != 0,
             user: session.token().and_then(HeldToken::user),

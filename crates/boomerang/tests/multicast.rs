@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::*;
-use earmark_boomerang::{Command, Config, Event, Limits, OnRefusal, Request, Selector};
+use earmark_boomerang::{Command, Config, Direction, Event, Limits, OnRefusal, Request, Selector};
 use earmark_core::{HostEvent, Input, InterfaceId, MulticastRoute, Prefix};
 use earmark_wire::boomerang::Rates;
 
@@ -59,6 +59,10 @@ fn each_branch_has_own_claim_and_copy() {
     assert_eq!(copies(&outcomes), [(ETH2, false, rates), (ETH3, false, rates)]);
     assert_eq!((router.held(ETH2), router.held(ETH3)), (2_000, 2_000));
     assert_eq!(router.engine.population(), (1, 0));
+    let listed: Vec<_> =
+        router.engine.sessions().flat_map(|it| it.halves().collect::<Vec<_>>()).collect();
+    let listed: Vec<_> = listed.iter().map(|(way, half)| (*way, half.interface)).collect();
+    assert_eq!(listed, [(Direction::Forward, ETH2), (Direction::Forward, ETH3)]);
     assert_eq!(arrives(&mut router, &to_group(2_000)).len(), 2, "a refresh");
     assert_eq!(installed(&arrives(&mut router, &to_group(1_000))).len(), 2, "a change");
     let outcomes = arrives(&mut router, &to_group(0));

@@ -1,8 +1,9 @@
 //! Boomerang as an engine of a node.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
-use earmark_boomerang::{self as boomerang, Boomerang, SessionView};
+use earmark_boomerang::{self as boomerang, Boomerang, HalfView, SessionView};
 use earmark_core::admission::{ClaimId, Ledger, Owner};
 use earmark_core::{Context, RowFilter};
 use earmark_wire::boomerang::iana::MAGIC;
@@ -61,8 +62,8 @@ impl NodeEngine for Boomerang {
         view: NodeView<'a>,
     ) -> Slots<'a, SessionRow> {
         let row = move |session: SessionView| {
-            let halves = [session.forward, session.reverse].into_iter().flatten();
-            let is_included = view.admits_link(filter, halves.map(|half| half.interface));
+            let interfaces = session.halves().map(|(_, half)| half.interface);
+            let is_included = view.admits_link(filter, interfaces);
             is_included.then(|| listing::session_row(&session, view))
         };
         let slots = from..self.session_slots();
@@ -103,12 +104,12 @@ impl NodeEngine for Boomerang {
 
     fn claims(&self) -> Rows<'_, HeldClaim> {
         Box::new(self.sessions().flat_map(|session| {
-            let halves = [session.forward, session.reverse].into_iter().flatten();
-            halves.map(move |half| HeldClaim {
-                claim: half.claim,
-                interface: half.interface,
+            let held = |(_, HalfView { claim, interface, .. })| HeldClaim {
+                claim,
+                interface,
                 locked: session.locked,
-            })
+            };
+            session.halves().map(held).collect::<Vec<_>>()
         }))
     }
 

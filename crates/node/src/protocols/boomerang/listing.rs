@@ -1,5 +1,7 @@
 //! Rows of Boomerang: one for each session, and a reservation for each direction with bandwidth.
 
+use alloc::vec::Vec;
+
 use earmark_boomerang::{Direction, HalfView, Selector, SessionView};
 use earmark_core::admission::ClaimId;
 use earmark_core::{Rate, RowFilter, Time};
@@ -7,18 +9,18 @@ use earmark_core::{Rate, RowFilter, Time};
 use crate::engine::{NodeView, user_row};
 use earmark_core::listing::{ReservationRow, SenderName, SessionRow};
 
-/// Returns the rows of a session's reservations on the link of the filter, one for each direction.
+/// Returns the rows of a session's reservations on the link of the filter: one for each direction, and for each branch
+/// to a group.
 pub(super) fn reservation_rows(
     session: &SessionView,
     filter: &RowFilter,
     view: NodeView<'_>,
 ) -> impl Iterator<Item = (Option<ClaimId>, ReservationRow)> + use<> {
-    let row = |direction, half: Option<HalfView>| {
-        half.filter(|half| view.admits_link(filter, [half.interface]))
-            .map(|half| (Some(half.claim), reservation_row(session, direction, half, view)))
+    let halves = session.halves().filter(|(_, half)| view.admits_link(filter, [half.interface]));
+    let row = |(direction, half): (Direction, HalfView)| {
+        (Some(half.claim), reservation_row(session, direction, half, view))
     };
-    let forward = row(Direction::Forward, session.forward);
-    forward.into_iter().chain(row(Direction::Reverse, session.reverse))
+    halves.map(row).collect::<Vec<_>>().into_iter()
 }
 
 /// Returns the row of a session.
@@ -26,8 +28,8 @@ pub(super) fn session_row(session: &SessionView, view: NodeView<'_>) -> SessionR
     let Selector { source, destination, protocol, source_port, destination_port } =
         session.selector;
     let rate = |half: HalfView| half.rate.as_bps();
-    let ends = [session.forward, session.reverse].into_iter().flatten();
-    let expires_at = ends.map(|half| half.expires_at).max().unwrap_or(Time::MAX);
+    let expires_at = session.halves().map(|(_, half)| half.expires_at).max().unwrap_or(Time::MAX);
+    let forward = || session.halves().filter(|(direction, _)| *direction == Direction::Forward);
     let whole = if source.address().is_ipv4() { 32 } else { 128 };
     let lengths = [source.length(), destination.length()];
     SessionRow {
@@ -42,9 +44,9 @@ pub(super) fn session_row(session: &SessionView, view: NodeView<'_>) -> SessionR
         spi: None,
         previous_hop: None,
         incoming: None,
-        outgoing: session.forward.iter().map(|half| view.interface_name(half.interface)).collect(),
+        outgoing: forward().map(|(_, half)| view.interface_name(half.interface)).collect(),
         here: view.is_local(destination.address()),
-        rate_bps: session.forward.map_or(0, rate),
+        rate_bps: forward().map(|(_, half)| rate(half)).max().unwrap_or(0),
         burst_octets: 0,
         hops: None,
         expires_in_s: view.seconds_until(expires_at),
