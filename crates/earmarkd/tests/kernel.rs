@@ -321,5 +321,8 @@ fn main() -> ExitCode {
             Trial::test(name, test).with_kind("needs root").with_ignored_flag(true)
         }
     });
-    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+    let mut arguments = Arguments::from_args();
+    // Most tests wait more than they compute.
+    arguments.test_threads = arguments.test_threads.or(Some(4));
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }

@@ -53,7 +53,8 @@ fn main() -> ExitCode {
         return earmark::cli::main();
     }
     let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(1);
+    // The tests wait more than they compute.
+    arguments.test_threads = arguments.test_threads.or(Some(3));
     let obstacle = testbed::obstacle();
     let tests: [(&str, Test); 29] = [
         (

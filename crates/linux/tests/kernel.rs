@@ -71,7 +71,7 @@ mod yessir;
 use std::process::ExitCode;
 
 use earmark_linux::ClassifierChoice;
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::{Arguments, Conclusion, Trial};
 use rustix::thread::CapabilitySet;
 
 /// Returns a list of what `make` makes of each test and its name, which is the path of its function.
@@ -83,9 +83,6 @@ macro_rules! list {
 
 fn main() -> ExitCode {
     flood::run_as_daemon_if_requested();
-    let mut arguments = Arguments::from_args();
-    // The floods measure time: in parallel they would disturb each other.
-    arguments.test_threads = arguments.test_threads.or(Some(1));
     let mut trials = list![trial;
         namespaces::command_runs_inside_the_namespace,
         namespaces::dropped_namespace_is_deleted,
@@ -242,7 +239,22 @@ fn main() -> ExitCode {
         traffic_control::flows_that_share_a_class_share_its_rate,
     ];
     trials.extend(with_each_classifier.into_iter().flatten());
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let (floods, others): (Vec<_>, Vec<_>) =
+        trials.into_iter().partition(|trial| trial.name().contains("flood"));
+    // Most tests wait more than they compute.
+    let concluded = run(others, 4);
+    // The floods measure time: in parallel they would disturb each other.
+    if run(floods, 1).has_failed() || concluded.has_failed() {
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// Runs tests with this number of threads, unless the command line has another.
+fn run(trials: Vec<Trial>, threads: usize) -> Conclusion {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = arguments.test_threads.or(Some(threads));
+    libtest_mimic::run(&arguments, trials)
 }
 
 /// Returns a test of traffic control for each classifier.

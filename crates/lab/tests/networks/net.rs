@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use earmark_control::Client;
@@ -20,6 +21,8 @@ use crate::classes;
 pub(crate) const REFRESH: Duration = Duration::from_millis(500);
 /// Time for messages, and for this test, on a busy machine.
 pub(crate) const SLACK: Duration = Duration::from_secs(2);
+/// Number of networks so far. Tests run at the same time.
+static NETWORKS: AtomicU32 = AtomicU32::new(0);
 /// Rate of a parked class; no reservation of these tests has this rate.
 const PARKED: Rate = Rate::from_mbps(1);
 
@@ -40,7 +43,8 @@ impl Net {
         set: impl FnOnce(&mut Options),
     ) -> Result<Net, Failed> {
         let mut topology = Topology::parse(topology)?;
-        topology.name = format!("earmark-{name}-{}", std::process::id());
+        let number = NETWORKS.fetch_add(1, Ordering::Relaxed);
+        topology.name = format!("earmark-{name}-{}-{number}", std::process::id());
         let program = PathBuf::from(env!("CARGO_BIN_EXE_earmark-lab"));
         let mut options = Options { bound: true, ..Options::new(program, refresh) };
         set(&mut options);
