@@ -61,6 +61,8 @@ pub struct Settings {
     /// Whether every interface is a core interface, also those of hosts: for hosts that send in the name of others, and
     /// more than an access interface admits. Otherwise only those between routers are.
     pub all_core: bool,
+    /// Further tables.
+    pub tables: String,
     /// Lines of every `[[interface]]` table.
     pub interface: String,
     /// Lines of the `[[interface]]` table of this node and name.

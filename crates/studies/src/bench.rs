@@ -17,6 +17,7 @@
 //! - [`calls`]: a benchmark of many telephone calls, for simulators of processors.
 //! - [`life`]: sessions of one router from set-up to expiry.
 //! - [`listing`]: listings of many sessions over the control socket.
+//! - [`observed`]: a daemon with many sessions, metrics, accounting, listings and watchers.
 //! - [`published`]: published figures of other engines, for comparison.
 //! - [`search`]: search for the largest sustained load.
 //! - [`table`]: the results as text tables.
@@ -27,11 +28,13 @@ pub mod bytes;
 pub mod calls;
 pub mod forwarding;
 pub mod host;
+mod idle_kernel;
 pub mod life;
 pub mod listing;
 pub mod messages;
 pub mod network;
 pub mod nsis;
+pub mod observed;
 pub mod process;
 pub mod published;
 pub mod rates;

@@ -54,6 +54,8 @@ enum Command {
     CountedCalls(bench::CountedCalls),
     #[command(hide = true)]
     CountedTurns(bench::CountedTurns),
+    #[command(hide = true)]
+    CountedRefreshes(bench::CountedRefreshes),
 }
 
 /// Runs the program with the arguments of this process.
@@ -71,6 +73,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::CountedMessages(messages) => Ok(messages.run()),
         Command::CountedCalls(calls) => calls.run(),
         Command::CountedTurns(turns) => Ok(turns.run()),
+        Command::CountedRefreshes(refreshes) => refreshes.run(),
     }
 }
 

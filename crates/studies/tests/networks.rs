@@ -9,6 +9,8 @@ mod forwarding;
 mod forwarding_latency;
 #[path = "networks/nsis.rs"]
 mod nsis;
+#[path = "networks/observed.rs"]
+mod observed;
 #[path = "networks/rates.rs"]
 mod rates;
 #[path = "networks/reduction.rs"]
@@ -28,7 +30,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 16] = [
+    let tests: [(&str, Test); 17] = [
         ("many_sessions_outlive_a_daemon", reduction::many_sessions_outlive_a_daemon),
         ("nsis_sets_up_by_every_transport", nsis::set_ups_by_every_transport),
         ("nsis_associations_end_without_use", nsis::associations_end_without_use),
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
             scale::few_sessions_are_installed_and_counted,
         ),
         ("rates_sessions_of_every_protocol_stand", rates::sessions_of_every_protocol_stand),
+        ("observed_daemons_serve_everybody", observed::daemons_are_observed),
     ];
     let trial = |(name, test): (&str, Test)| match &obstacle {
         None => Trial::test(name, test),

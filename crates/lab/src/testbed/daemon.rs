@@ -40,6 +40,7 @@ pub(super) fn configuration(
         let own = settings.own_protocols.get(&(name.clone(), table));
         text.extend(lines.into_iter().chain(own).map(String::as_str));
     }
+    text.push_str(&settings.tables);
     for (end, link) in topology.interfaces(node) {
         let _ = write!(
             text,

@@ -4,23 +4,20 @@
 //! a kernel that does nothing, and a client lists over a socket, as `earmark show` does. The slices are timed in the thread
 //! of the daemon; everything else, such as parsing, is the client's.
 
-use std::io;
-use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use earmark_control::{Client, Listing, ListingFilter, Show};
-use earmark_core::admission::{ClaimId, Protocol as LedgerProtocol};
-use earmark_core::{EndFilter, Flow, Installation, InterfaceId, Outgoing, Prefix, Time};
-use earmark_node::TrafficRow;
+use earmark_core::{EndFilter, Prefix, Time};
 use earmarkd::control::{ClientId, Hub};
-use earmarkd::driver::{Arrival, Driver, Kernel, SendFailure, TrafficControlFailure};
+use earmarkd::driver::Driver;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::Supervision;
+use super::idle_kernel::Idle;
 use super::router::{Protocol, Router};
 
 /// Result of the listings of one protocol.
@@ -77,7 +74,7 @@ pub fn list(
     let reached = |count: u32| supervision.watcher.reached(count.into());
     let router = Router::with_sessions(protocol, sessions, reached);
     let (node, now) = router.into_node();
-    let mut driver = Driver::of(node, Idle);
+    let mut driver = Driver::of(node, Idle::default());
     let last = driver.node().session_rows(now).last().context("the router has no session")?;
     let to = EndFilter { range: Prefix::host(last.destination), port: None };
     let one_flow = ListingFilter { to: Some(to), ..ListingFilter::default() };
@@ -164,56 +161,6 @@ fn serve(hub: &mut Hub, id: ClientId, now: Time, driver: &mut Driver<Idle>) -> V
 
 fn milliseconds(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
-}
-
-/// A kernel without any work.
-struct Idle;
-
-impl Kernel for Idle {
-    fn receive(&mut self, _each: &mut dyn FnMut(Arrival<'_>)) -> io::Result<usize> {
-        Ok(0)
-    }
-    fn send<'a>(
-        &mut self,
-        _messages: &mut dyn Iterator<Item = (&'a Outgoing, &'a [u8])>,
-        _failed: &mut dyn FnMut(&Outgoing, SendFailure),
-    ) {
-    }
-    fn install(
-        &mut self,
-        _protocol: Option<LedgerProtocol>,
-        _installation: &Installation,
-    ) -> Result<(), TrafficControlFailure> {
-        Ok(())
-    }
-    fn add_flow(&mut self, _claim: ClaimId, _flow: Flow) -> Result<(), TrafficControlFailure> {
-        Ok(())
-    }
-    fn remove_flow(&mut self, _claim: ClaimId, _flow: Flow) -> Result<(), TrafficControlFailure> {
-        Ok(())
-    }
-    fn drop_adopted(
-        &mut self,
-        _interface: InterfaceId,
-        _flow: Flow,
-        _protocol: Option<LedgerProtocol>,
-    ) -> Result<(), TrafficControlFailure> {
-        Ok(())
-    }
-    fn remove(&mut self, _claim: ClaimId) -> Result<(), TrafficControlFailure> {
-        Ok(())
-    }
-    fn traffic(&mut self, _claim: ClaimId) -> Option<TrafficRow> {
-        None
-    }
-    fn join(&mut self, _group: IpAddr) {}
-    fn leave(&mut self, _group: IpAddr) {}
-    fn can_signal(&self, _destination: IpAddr) -> bool {
-        true
-    }
-    fn counters(&self) -> Vec<(&'static str, &'static str, u64)> {
-        Vec::new()
-    }
 }
 
 #[cfg(test)]

@@ -115,6 +115,11 @@ impl Network {
         [self.sender, self.receiver].map(|node| self.testbed.namespace(node))
     }
 
+    /// Namespace of a router.
+    pub fn router(&self, router: usize) -> &Namespace {
+        self.testbed.namespace(router)
+    }
+
     /// The receiver's own address.
     pub fn destination(&self) -> Result<Ipv4Addr> {
         self.address(self.receiver)

@@ -34,9 +34,7 @@ use std::time::Duration;
 use earmark_core::admission::LinkStatus;
 use earmark_core::checkpoint::{Checkpoint, mark};
 use earmark_core::keys::Directions;
-use earmark_core::{
-    Datagram, Effect, Effects, Hop, Interface, InterfaceId, Rate, Route, Time, Trust,
-};
+use earmark_core::{Effect, Effects, Hop, Interface, InterfaceId, Rate, Route, Time, Trust};
 use earmark_node::{Event, HostUpdate, Input, Node, NodeConfig};
 
 /// Interface towards the senders.
@@ -251,15 +249,7 @@ impl Router {
 
     #[inline(always)]
     fn handle(&mut self, arrival: &Arrival) {
-        let datagram = Datagram {
-            interface: arrival.interface,
-            source: arrival.source,
-            destination: arrival.destination,
-            ttl: arrival.ttl(),
-            router_alert: true,
-            encapsulated: false,
-            payload: &arrival.octets,
-        };
+        let datagram = arrival.datagram();
         mark(Checkpoint::Begin);
         self.node.handle(self.now, Input::Datagram(arrival.protocol, datagram), &mut self.out);
         mark(Checkpoint::End);

@@ -8,11 +8,15 @@ use super::forwarding::promise::Promise;
 use super::forwarding::{Forwarding, Traffic};
 use super::life::{Life, Phase};
 use super::listing::Listings;
+use super::messages::instructions::WITHOUT_VALGRIND;
 use super::messages::offload::OffloadCost;
 use super::messages::{MessageCost, SessionCost};
+use super::observed::instructions::Instructions;
+use super::observed::{Daemon, Observation, Observers};
 use super::published::Published;
 use super::resident::Residents;
 use super::set_up::SetUps;
+use earmark_lab::statistics::Median;
 
 /// Resident sessions: one row a daemon.
 pub fn residents(results: &[Residents]) -> String {
@@ -231,6 +235,50 @@ pub fn listings(listings: &Listings) -> String {
             ("99.9 % slice\nms", &|row| milliseconds(row.late_slice_ms)),
             ("longest slice\nms", &|row| milliseconds(row.longest_slice_ms)),
         ],
+    )
+}
+
+/// A daemon that is not observed, and one that is.
+pub fn observation(observation: &Observation) -> String {
+    let three = |times: [f64; 3]| times.map(|time| format!("{time:.2}")).join(" / ");
+    let turns = |row: &Daemon| row.observers.as_ref().map(|seen| seen.turn_s.map(|it| it * 1e3));
+    let seen = |row: &Daemon, count: &dyn Fn(&Observers) -> u64| {
+        row.observers.as_ref().map_or_else(String::new, |seen| spaced(count(seen)))
+    };
+    table(
+        1,
+        &observation.daemons,
+        &[
+            ("daemon", &|row| match row.observers {
+                Some(_) => "observed".to_owned(),
+                None => "not observed".to_owned(),
+            }),
+            ("octets\na session", &|row| format!("{:.0}", row.memory_octets)),
+            ("refresh\nus", &|row| {
+                Median::of(row.refresh_us.iter().copied()).map_or_else(String::new, |it| {
+                    format!("{:.2} ({:.2} to {:.2})", it.median, it.low, it.high)
+                })
+            }),
+            ("answer, ms\n50 / 99 / 100 %", &|row| three(row.answer_ms)),
+            ("turn, at most, ms\n50 / 99 / 99.9 %", &|row| {
+                turns(row).map_or_else(String::new, three)
+            }),
+            ("collections", &|row| seen(row, &|it| it.collections)),
+            ("rows", &|row| seen(row, &|it| it.listed)),
+            ("events", &|row| seen(row, &|it| it.events)),
+        ],
+    )
+}
+
+/// Instructions of refreshes in a daemon that is not observed, and in one that is.
+pub fn instructions(counted: Option<&Instructions>) -> String {
+    let Some(counted) = counted else { return WITHOUT_VALGRIND.to_owned() };
+    format!(
+        "instructions of the same {} refreshes, without the kernel: {} not observed, {} observed, {:+.2} %",
+        counted.alone.len(),
+        spaced(counted.alone.iter().sum::<u64>()),
+        spaced(counted.observed.iter().sum::<u64>()),
+        (counted.ratio() - 1.0) * 100.0
     )
 }
 

@@ -7,6 +7,7 @@ mod life;
 mod listing;
 mod messages;
 mod nsis;
+mod observed;
 
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -60,6 +61,7 @@ Exit status: 0 every session was installed, and none lost; 1 it could not run, 3
 
 pub(super) use calls::CountedCalls;
 pub(super) use messages::{CountedMessages, CountedTurns};
+pub(super) use observed::CountedRefreshes;
 
 /// Measure real daemons, or one router without I/O
 #[derive(Debug, clap::Subcommand)]
@@ -68,6 +70,7 @@ pub(super) enum Bench {
     Messages(messages::Messages),
     Life(life::Life),
     Listing(listing::ListingBench),
+    Observed(observed::ObservedBench),
     Bytes(bytes::Bytes),
     Forwarding(forwarding::ForwardingBench),
 }
@@ -211,6 +214,7 @@ impl Bench {
             Bench::Messages(messages) => messages.run(),
             Bench::Life(life) => life.run(),
             Bench::Listing(listing) => listing.run(),
+            Bench::Observed(observed) => observed.run(),
             Bench::Bytes(bytes) => bytes.run(),
             Bench::Forwarding(forwarding) => forwarding.run(),
         }

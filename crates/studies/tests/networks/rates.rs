@@ -12,7 +12,7 @@ use earmark_studies::bench::{Supervision, Unwatched};
 use crate::Outcome;
 
 fn line(protocol: Protocol, refresh: Duration) -> anyhow::Result<Line> {
-    Line::of(PathBuf::from(env!("CARGO_BIN_EXE_earmark-studies")), protocol, refresh)
+    Line::of(PathBuf::from(env!("CARGO_BIN_EXE_earmark-studies")), protocol, refresh, String::new())
 }
 
 /// ```text

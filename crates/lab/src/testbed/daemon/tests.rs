@@ -25,12 +25,14 @@ fn daemon_configuration_is_valid() {
         .into(),
         own_protocols: [(("r1".to_owned(), "nsis"), "validity = \"5s\"\n".to_owned())].into(),
         all_core: false,
+        tables: "\n[daemon]\nadoption_time = \"7s\"\n".to_owned(),
         interface: "queues = \"none\"\n".to_owned(),
         own: [(("r1".to_owned(), "eth0".to_owned()), "faces_core = true\n".to_owned())].into(),
     };
     let options = Options::new("earmark-lab".into(), Duration::from_secs(2));
     let text = configuration(&topology, 1, control, &Options { settings, ..options });
     let config = earmarkd::config::Config::parse(&text, Path::new("r1.toml")).unwrap();
+    assert_eq!(config.adoption_time, Duration::from_secs(7));
     assert_eq!((config.name.as_str(), config.control.socket.as_path()), ("r1", control));
     let rsvp: RsvpConfig = config.settings.get();
     assert_eq!(rsvp.timing.refresh, Duration::from_secs(2));

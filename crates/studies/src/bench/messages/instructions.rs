@@ -36,29 +36,57 @@ pub fn count(
     sessions: u32,
     supervision: &Supervision<'_>,
 ) -> Result<Option<Vec<u64>>> {
+    let arguments = counted_arguments("counted-messages", protocol, sessions);
+    let kinds = protocol.messages().len();
+    let total = kinds as u64 * u64::from(COUNTED_MESSAGES);
+    let what = format!("{}: instructions, {sessions} sessions", protocol.name());
+    let counts = count_calls(&arguments, total, &what, supervision)?;
+    Ok(counts.map(|mut counts| {
+        let medians = counts.chunks_mut(COUNTED_MESSAGES as usize).map(|counts| {
+            counts.sort_unstable();
+            percentile(counts, 50).unwrap_or_default()
+        });
+        medians.collect()
+    }))
+}
+
+/// Arguments of a hidden subcommand whose functions valgrind counts.
+pub(in crate::bench) fn counted_arguments(
+    subcommand: &str,
+    protocol: Protocol,
+    sessions: u32,
+) -> Vec<String> {
+    let name = clap::ValueEnum::to_possible_value(&protocol).expect("none is hidden");
+    let sessions = sessions.to_string();
+    let words = [subcommand, "--protocol", name.get_name(), "--sessions", &sessions];
+    words.map(str::to_owned).into()
+}
+
+/// Runs this program with these arguments under valgrind. Returns the instructions of each of the `total` calls that it counts;
+/// `None` if valgrind is not installed.
+///
+/// # Errors
+/// The errors of [`count`].
+pub(in crate::bench) fn count_calls(
+    arguments: &[String],
+    total: u64,
+    what: &str,
+    supervision: &Supervision<'_>,
+) -> Result<Option<Vec<u64>>> {
     let directory = Directory::new("messages")?;
-    let mut child = match start(protocol, sessions, &directory.0) {
+    let mut child = match start(arguments, &directory.0) {
         Ok(child) => child,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).context("cannot start valgrind"),
     };
-    let kinds = protocol.messages().len();
-    let total = kinds as u64 * u64::from(COUNTED_MESSAGES);
-    let what = format!("{}: instructions, {sessions} sessions", protocol.name());
-    let ended = supervision.await_all(&what, total, TIMEOUT, || {
+    let ended = supervision.await_all(what, total, TIMEOUT, || {
         let files = fs::read_dir(&directory.0)?.count() as u64;
         Ok(if child.0.try_wait()?.is_some() { u64::MAX } else { files.min(total - 1) })
     })?;
     if !ended || !child.0.wait()?.success() {
-        bail!("valgrind could not run this program with {sessions} sessions");
+        bail!("valgrind could not run this program: {}", arguments.join(" "));
     }
-    let mut counts =
-        (1..=total).map(|number| instructions(&directory, number)).collect::<Result<Vec<u64>>>()?;
-    let medians = counts.chunks_mut(COUNTED_MESSAGES as usize).map(|counts| {
-        counts.sort_unstable();
-        percentile(counts, 50)
-    });
-    Ok(medians.collect())
+    (1..=total).map(|number| instructions(&directory, number)).collect::<Result<_>>().map(Some)
 }
 
 /// Delivers every kind of message several times; runs under valgrind.
@@ -77,12 +105,10 @@ pub fn deliver_counted(protocol: Protocol, sessions: u32) {
     }
 }
 
-fn start(protocol: Protocol, sessions: u32, directory: &Path) -> std::io::Result<Running> {
-    let name = clap::ValueEnum::to_possible_value(&protocol).expect("none is hidden");
+fn start(arguments: &[String], directory: &Path) -> std::io::Result<Running> {
     let options = [format!("--dump-after={DUMPED}")];
     callgrind::command(COUNTED, &directory.join("counts"), &options)?
-        .args(["counted-messages", "--protocol", name.get_name()])
-        .args(["--sessions", &sessions.to_string()])
+        .args(arguments)
         .spawn()
         .map(Running)
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use earmark_control::Client;
 use earmark_core::InterfaceId;
 use earmark_linux::link;
 use earmark_linux::netns::Namespace;
@@ -102,14 +103,19 @@ impl Line {
     /// The protocol does not reserve; namespaces are unavailable; the daemon does not start.
     pub fn up(protocol: Protocol, refresh: Duration) -> Result<Line> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
-        Line::of(program, protocol, refresh)
+        Line::of(program, protocol, refresh, String::new())
     }
 
-    /// Builds a network of another program that runs `earmark-studies`.
+    /// Builds a network of a program that runs `earmark-studies`, whose daemon has further tables in its configuration.
     ///
     /// # Errors
     /// The errors of [`Line::up`].
-    pub fn of(program: PathBuf, protocol: Protocol, refresh: Duration) -> Result<Line> {
+    pub fn of(
+        program: PathBuf,
+        protocol: Protocol,
+        refresh: Duration,
+        tables: String,
+    ) -> Result<Line> {
         ensure!(protocol.reserves(), "{}: rates are those of reservations", protocol.name());
         let interface =
             format!("queues = \"none\"\nprotocols = [\"{}\"]\n", protocol.name_in_settings());
@@ -121,6 +127,7 @@ impl Line {
             ]
             .into(),
             interface,
+            tables,
             ..Settings::default()
         };
         let set = Set { routers: 1, refresh, reduction: false, settings };
@@ -191,6 +198,19 @@ impl Line {
     pub fn claims(&self) -> Result<u32> {
         let links = self.network.client(ROUTER)?.show_links()?.rows;
         Ok(links.iter().map(|link| link.claims).sum())
+    }
+
+    /// Connects to the control socket of the daemon.
+    ///
+    /// # Errors
+    /// The daemon does not serve clients.
+    pub fn client(&self) -> Result<Client> {
+        self.network.client(ROUTER)
+    }
+
+    /// Namespace of the router.
+    pub fn router(&self) -> &Namespace {
+        self.network.router(ROUTER)
     }
 
     /// Returns the number of messages that the daemon's sockets have lost so far.

@@ -14,7 +14,7 @@ use super::super::session::{Sessions, envelope};
 use super::nsis;
 
 /// Number of different sessions; released ones are used again.
-pub(super) const SESSIONS: u32 = 262_144;
+pub(in crate::bench) const SESSIONS: u32 = 1_048_576;
 /// Sessions to one destination port, which differ in the source port: a port of RTP and one of RTCP each.
 const OF_ONE_PORT: u32 = 25_000;
 /// First source port.

@@ -231,10 +231,33 @@ impl<'s> Sender<'s> {
         how_long: Duration,
         supervision: &Supervision<'_>,
     ) -> Result<bool> {
+        self.set_up(count, supervision)?;
+        self.refresh(count, how_long, supervision)
+    }
+
+    /// Sets up sessions, which stay. Returns the number of those whose set-up was not answered.
+    ///
+    /// # Errors
+    /// A socket fails; the measurement was interrupted.
+    pub fn set_up(&mut self, count: u32, supervision: &Supervision<'_>) -> Result<u64> {
         self.begin(supervision)?;
         let (first, refresh) = (self.next, self.writer.protocol.refresh());
         self.prepare(first, count, &[Step::SetUp, refresh, Step::Release]);
         self.send_each(first, count, Step::SetUp, supervision)?;
+        Ok(self.count.given_up)
+    }
+
+    /// Refreshes sessions that were set up, each once in a period, for a time. Returns whether the pace was kept.
+    ///
+    /// # Errors
+    /// A socket fails; the measurement was interrupted.
+    pub fn refresh(
+        &mut self,
+        count: u32,
+        how_long: Duration,
+        supervision: &Supervision<'_>,
+    ) -> Result<bool> {
+        let (first, refresh) = (self.next, self.writer.protocol.refresh());
         let period = self.writer.sessions.refresh.as_secs_f64();
         let (start, mut queued) = (Instant::now(), 0);
         while start.elapsed() < how_long {

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use earmark_core::InterfaceId;
+use earmark_core::{Datagram, InterfaceId};
 use earmark_wire::ipv4;
 use earmark_wire::rsvp::MessageType;
 
@@ -57,6 +57,19 @@ impl Arrival {
     /// Source and destination address.
     pub fn ends(&self) -> (IpAddr, IpAddr) {
         (self.source, self.destination)
+    }
+
+    /// Returns the message as the router receives it.
+    pub(in crate::bench) fn datagram(&self) -> Datagram<'_> {
+        Datagram {
+            interface: self.interface,
+            source: self.source,
+            destination: self.destination,
+            ttl: self.ttl(),
+            router_alert: true,
+            encapsulated: false,
+            payload: &self.octets,
+        }
     }
 
     /// Returns the TTL that the message has when it arrives.

@@ -1,0 +1,85 @@
+//! Command `earmark-studies bench observed`.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::bench::observed::{self, instructions};
+use crate::bench::router::Protocol;
+use crate::bench::table;
+use crate::cli::measurement::Measurement;
+
+const EXAMPLES: &str = "\
+A daemon holds many sessions, which its neighbours refresh every 300 s (Boomerang and YESSIR: every 30 s at most). It does so twice:
+alone, and with metrics that are read every second, accounting, a client that lists all sessions without a pause, and eight that
+watch events. Measured are the event loop's time for a refresh, its turns, and how soon a short question is answered. Traffic
+control is off, as no link has a million classes. Needs root, and two processors for figures that mean something.
+
+Examples:
+  earmark-studies bench observed
+  earmark-studies bench observed --sessions 100000 --windows 3 --json | jq '.[0].daemons[].refresh_us'
+
+Exit status: 0 all were set up and served, 1 it could not run, 3 sessions are missing or somebody was not served.";
+
+/// Measure a daemon with many sessions that is observed by metrics, accounting, listings and watchers
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct ObservedBench {
+    /// Protocol of the sessions.
+    #[arg(long, value_enum, default_value = "rsvp")]
+    protocol: Protocol,
+    /// Number of sessions.
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    sessions: u32,
+    /// Length of a window, seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    window: u64,
+    /// Number of windows for each daemon.
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    windows: u32,
+    /// Number of sessions while valgrind counts instructions, which is slow.
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(15..=1_000_000))]
+    counted_sessions: u32,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Refresh sessions, to be counted by valgrind
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct CountedRefreshes {
+    #[arg(long, value_enum)]
+    protocol: Protocol,
+    #[arg(long, value_parser = clap::value_parser!(u32).range(15..=1_000_000))]
+    sessions: u32,
+    #[arg(long)]
+    observed: bool,
+}
+
+impl CountedRefreshes {
+    pub(in crate::cli) fn run(&self) -> Result<ExitCode> {
+        instructions::refresh_counted(self.protocol, self.sessions, self.observed)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl ObservedBench {
+    pub(in crate::cli) fn run(&self) -> Result<ExitCode> {
+        let measurement = Measurement::in_namespaces(self.json, "a real daemon")?;
+        let plan = observed::Plan {
+            program: std::env::current_exe().context("cannot find this program's own file")?,
+            protocol: self.protocol,
+            sessions: self.sessions,
+            window: Duration::from_secs(self.window),
+            windows: self.windows,
+        };
+        let supervision = measurement.supervision();
+        let observation = observed::measure(&plan, &supervision)?;
+        measurement.show(|| table::observation(&observation));
+        let counted = instructions::count(self.protocol, self.counted_sessions, &supervision)?;
+        measurement.show(|| table::instructions(counted.as_ref()));
+        let missing = || "sessions are missing, or somebody was not served".to_owned();
+        measurement.finish(&(&observation, counted), (!observation.is_whole()).then(missing))
+    }
+}
