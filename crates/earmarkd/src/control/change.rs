@@ -9,7 +9,8 @@ use earmark_node::outcome::outcome_of;
 use earmark_node::{Command, Event, Input};
 use serde_json::Value;
 
-use super::hub::{Application, ClientId, Hub};
+use super::clients::ClientId;
+use super::hub::{Application, Hub};
 use super::requests::{RequestHandler, no_such_application, value};
 use crate::driver::{Driver, Kernel};
 use crate::protocol::{Detail, Host, Opening, Protocol, rejected};

@@ -16,6 +16,7 @@ use tracing::info;
 
 use super::audit::TARGET as AUDIT;
 use super::change::{PendingChange, Requested};
+use super::clients::{ClientId, Clients};
 use super::connection::Connection;
 use super::counters::ControlCounters;
 use super::event_log::log_event;
@@ -39,15 +40,13 @@ const MAX_UNREAD: usize = 1024 * 1024;
 /// Time that a client has to read the remaining output before its connection is closed.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Number of a client while it is connected; never reused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClientId(pub u64);
-
 /// All clients of the control socket, with their applications and traces.
 #[derive(Debug, Default)]
 pub struct Hub {
     pub(crate) node: String,
-    pub(super) clients: BTreeMap<ClientId, Connection>,
+    pub(super) clients: Clients,
+    /// Changes of the clients after which none was finished.
+    swept: u64,
     pub(crate) applications: BTreeMap<ApplicationId, Application>,
     pub(super) last_client: u64,
     /// Client whose listing was continued last.
@@ -127,12 +126,16 @@ impl Hub {
 
     /// Removes finished connections and those whose deadline has passed. Must be called by [`Hub::next_deadline`].
     pub fn sweep<K: Kernel>(&mut self, now: Time, driver: &mut Driver<K>) {
+        if self.swept == self.clients.changes() && self.first_deadline().is_none_or(|at| at > now) {
+            return;
+        }
         self.close_idle(now);
         let done: Vec<ClientId> =
             self.clients.iter().filter(|(_, c)| c.is_done(now)).map(|(&id, _)| id).collect();
         for id in done {
             self.disconnect(id, now, driver);
         }
+        self.swept = self.clients.changes();
     }
 
     /// Tells every client that the daemon stops.
@@ -160,9 +163,17 @@ impl Hub {
         if self.has_listings() {
             return Some(Time::ZERO);
         }
-        let timeout = self.idle_timeout;
-        let deadline = |client: &Connection| client.closing.or(client.idle_deadline(timeout));
-        self.clients.values().filter_map(deadline).min()
+        self.first_deadline()
+    }
+
+    /// Returns the time by which a connection must be closed or asked whether it is idle.
+    fn first_deadline(&self) -> Option<Time> {
+        self.clients.deadline(self.idle_timeout)
+    }
+
+    /// Returns the number of changes of the clients so far: [`Hub::interests`] are the same if it is the same.
+    pub fn client_changes(&self) -> u64 {
+        self.clients.changes()
     }
 
     pub(crate) fn watch(&mut self, id: ClientId) {

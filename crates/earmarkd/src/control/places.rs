@@ -9,8 +9,9 @@ use earmark_core::Time;
 use earmark_linux::PeerCredentials;
 use tracing::debug;
 
+use super::clients::ClientId;
 use super::connection::Connection;
-use super::hub::{CLOSE_TIMEOUT, ClientId, Hub, say};
+use super::hub::{CLOSE_TIMEOUT, Hub, say};
 use super::roles::{Role, UserText, is_privileged};
 
 /// Most clients at a time.

@@ -14,7 +14,8 @@ use serde_json::Value;
 use tracing::debug;
 
 use super::change::Requested;
-use super::hub::{Application, ClientId, Hub, MAX_APPLICATIONS};
+use super::clients::ClientId;
+use super::hub::{Application, Hub, MAX_APPLICATIONS};
 use super::listing::PendingListing;
 use super::path::PathLookup;
 use crate::driver::{Driver, Kernel};

@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use tracing::debug;
 
 use super::audit::Entry;
-use super::connection::{Connection, Line};
+use super::clients::ClientId;
+use super::connection::Line;
 use super::counters::counters;
-use super::hub::{ClientId, Hub, say};
+use super::hub::{Hub, say};
 use super::listing::OwnRows;
 use super::requests::RequestHandler;
 use crate::driver::{Driver, Kernel};
@@ -113,6 +114,9 @@ impl Hub {
 
     /// Examines one slice of the listing of one client, the clients in turn.
     pub fn continue_listings<K: Kernel>(&mut self, now: Time, driver: &mut Driver<K>) {
+        if !self.has_listings() {
+            return;
+        }
         let ids = self.clients.iter().filter(|(_, client)| client.can_list()).map(|(&id, _)| id);
         let (first, next) = ids.fold((None, None), |(first, next), id| {
             let next = next.or((id > self.last_listing).then_some(id));
@@ -138,7 +142,7 @@ impl Hub {
 
     /// Whether [`Hub::continue_listings`] has something to do.
     pub fn has_listings(&self) -> bool {
-        self.clients.values().any(Connection::can_list)
+        self.clients.can_list(self.idle_timeout)
     }
 }
 

@@ -80,6 +80,8 @@ pub(super) struct WaitSet {
     /// Time that the timer is set to; `None` if it has expired.
     wakes_at: Option<Time>,
     clients: BTreeMap<ClientId, epoll::EventFlags>,
+    /// Changes of the clients that `clients` includes.
+    followed: Option<u64>,
     events: Vec<epoll::Event>,
 }
 
@@ -91,6 +93,7 @@ impl WaitSet {
             timer: timerfd_create(TimerfdClockId::Monotonic, flags)?,
             wakes_at: None,
             clients: BTreeMap::new(),
+            followed: None,
             events: Vec::with_capacity(EVENTS),
         };
         let data = epoll::EventData::new_u64(Source::Timer.number());
@@ -110,6 +113,9 @@ impl WaitSet {
 
     /// Adds new clients and updates the interests in the others. Closing a descriptor removes it from the set.
     pub(super) fn follow_clients(&mut self, hub: &Hub) -> io::Result<()> {
+        if self.followed == Some(hub.client_changes()) {
+            return Ok(());
+        }
         let mut present = BTreeMap::new();
         for (id, descriptor, read, write) in hub.interests() {
             let mut flags = epoll::EventFlags::empty();
@@ -126,6 +132,7 @@ impl WaitSet {
             present.insert(id, flags);
         }
         self.clients = present;
+        self.followed = Some(hub.client_changes());
         Ok(())
     }
 

@@ -87,6 +87,9 @@ pub fn refresh_counted(protocol: Protocol, sessions: u32, is_observed: bool) -> 
             clients.push(watcher(&mut hub, now, &mut driver)?);
         }
     }
+    // What follows a connection is done before a refresh arrives.
+    hub.sweep(now, &mut driver);
+    hub.continue_listings(now, &mut driver);
     for _ in 0..REFRESHES {
         ensure!(earmark_dumped_message(&mut driver, &mut hub, now) == 1, "a refresh is missing");
     }

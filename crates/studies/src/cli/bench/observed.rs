@@ -10,6 +10,9 @@ use crate::bench::router::Protocol;
 use crate::bench::table;
 use crate::cli::measurement::Measurement;
 
+/// Largest ratio of a refresh's instructions in an observed daemon to those in another.
+const MOST_COSTLY: f64 = 1.03;
+
 const EXAMPLES: &str = "\
 A daemon holds many sessions, which its neighbours refresh every 300 s (Boomerang and YESSIR: every 30 s at most). It does so twice:
 alone, and with metrics that are read every second, accounting, a client that lists all sessions without a pause, and eight that
@@ -20,7 +23,8 @@ Examples:
   earmark-studies bench observed
   earmark-studies bench observed --sessions 100000 --windows 3 --json | jq '.[0].daemons[].refresh_us'
 
-Exit status: 0 all were set up and served, 1 it could not run, 3 sessions are missing or somebody was not served.";
+Exit status: 0 all were set up and served, 1 it could not run, 3 sessions are missing, somebody was not served, or the instructions of
+a refresh rose by more than 3 %.";
 
 /// Measure a daemon with many sessions that is observed by metrics, accounting, listings and watchers
 #[derive(Debug, clap::Args)]
@@ -80,6 +84,11 @@ impl ObservedBench {
         let counted = instructions::count(self.protocol, self.counted_sessions, &supervision)?;
         measurement.show(|| table::instructions(counted.as_ref()));
         let missing = || "sessions are missing, or somebody was not served".to_owned();
-        measurement.finish(&(&observation, counted), (!observation.is_whole()).then(missing))
+        let broken = (!observation.is_whole()).then(missing);
+        let ratio = counted.as_ref().map(instructions::Instructions::ratio);
+        let costly = ratio.filter(|ratio| *ratio > MOST_COSTLY).map(|ratio| {
+            format!("a refresh takes {:.1} % more instructions if observed", (ratio - 1.0) * 100.0)
+        });
+        measurement.finish(&(&observation, counted), broken.or(costly))
     }
 }
