@@ -15,6 +15,8 @@ pub mod embedded;
 mod enforcement;
 mod event_loop;
 pub mod history;
+#[cfg(feature = "http")]
+mod http;
 pub mod key_file;
 pub mod log;
 mod metrics;

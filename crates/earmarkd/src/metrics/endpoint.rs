@@ -8,19 +8,16 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use earmark_core::Time;
-use earmark_linux::capabilities;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::event::{EventfdFlags, eventfd};
-use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Mutex, Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 
@@ -32,6 +29,7 @@ use super::process;
 use super::text::Format;
 use crate::control::Hub;
 use crate::driver::{Driver, Kernel};
+use crate::http::{ACCEPT_BACKOFF, ServerThread, plain, typed};
 use crate::syscall_filter::SyscallFilter;
 
 /// Most connections at a time; further ones wait.
@@ -42,8 +40,6 @@ const LONGEST: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Age up to which a collection is used again.
 const FRESH: Duration = Duration::from_millis(100);
-/// Pause after a failure to accept, probably because no descriptors are left.
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 type Families = Arc<Vec<Family>>;
 type Answer = Response<Full<Bytes>>;
@@ -57,9 +53,7 @@ pub(crate) struct Endpoint {
     collection: Option<Collection>,
     /// Times of the turns of the event loop.
     turns: Histogram,
-    /// Ends the thread when it is dropped.
-    stop: Option<oneshot::Sender<Infallible>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: ServerThread,
 }
 
 impl Endpoint {
@@ -75,28 +69,19 @@ impl Endpoint {
         listener.set_nonblocking(true)?;
         let wanted = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (ask, questions) = mpsc::channel();
-        let (stop, stopped) = oneshot::channel();
-        let (ready, is_ready) = mpsc::channel();
         let source = Source { wanted: wanted.clone(), ask, latest: Mutex::new(None) };
-        let run = move || {
-            let (runtime, listener) = match prepare(listener, filter) {
-                Ok(prepared) => prepared,
-                Err(error) => return drop(ready.send(Err(error))),
-            };
-            let _ = ready.send(Ok(()));
-            runtime.spawn(serve(listener, Arc::new(source)));
-            let _ = runtime.block_on(stopped);
+        let prepare = move || {
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            Ok(serve(listener, Arc::new(source)))
         };
-        let thread = std::thread::Builder::new().name("earmark-metrics".into()).spawn(run)?;
-        is_ready.recv().map_err(io::Error::other)??;
+        let thread = ServerThread::start("earmark-metrics", filter, prepare)?;
         Ok(Endpoint {
             bound: settings.reservations,
             wanted,
             questions,
             collection: None,
             turns: Histogram::default(),
-            stop: Some(stop),
-            thread: Some(thread),
+            _thread: thread,
         })
     }
 
@@ -132,30 +117,6 @@ impl AsFd for Endpoint {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wanted.as_fd()
     }
-}
-
-impl Drop for Endpoint {
-    fn drop(&mut self) {
-        self.stop.take();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Gives up all privileges of the calling thread, and prepares it to serve `listener`.
-fn prepare(
-    listener: TcpListener,
-    filter: SyscallFilter,
-) -> io::Result<(Runtime, tokio::net::TcpListener)> {
-    // The filter forbids what a new runtime asks of the system.
-    let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
-    capabilities::drop_all()?;
-    filter.apply()?;
-    let entered = runtime.enter();
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    drop(entered);
-    Ok((runtime, listener))
 }
 
 /// The event loop, as the thread sees it.
@@ -224,17 +185,6 @@ async fn answer(request: &Request<Incoming>, source: &Source) -> Answer {
         Ok(text) => typed(StatusCode::OK, format.content_type(), text),
         Err(error) => plain(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
-}
-
-fn plain(status: StatusCode, text: impl Into<String>) -> Answer {
-    typed(status, "text/plain; charset=utf-8", text)
-}
-
-fn typed(status: StatusCode, content_type: &'static str, text: impl Into<String>) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from(text.into())));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    answer
 }
 
 #[cfg(test)]
