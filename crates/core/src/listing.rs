@@ -211,6 +211,9 @@ pub struct LinkRow {
     /// Admission control of the link; `None` for one that takes no part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub admission: Option<AdmissionRow>,
+    /// Octets that reservations have sent, as traffic control counts them; `None` if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_octets: Option<u64>,
 }
 
 /// Admission control of a link.

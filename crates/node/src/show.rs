@@ -162,6 +162,7 @@ impl Node {
                     method: control.name().into(),
                     measured_bps: control.measured_load(),
                 }),
+                sent_octets: None,
             }
         })
     }

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use earmark_control::{
     ApplicationId, ApplicationRow, DEFAULT_ROWS, Listing, Problem, ProblemCode, Show,
 };
-use earmark_core::Time;
+use earmark_core::listing::LinkRow;
+use earmark_core::{InterfaceId, Time};
 use earmark_node::{EngineSlots, Node, Position};
 use serde_json::Value;
 
@@ -156,7 +157,7 @@ impl PendingListing {
                 let at = |number: ApplicationId| Position { engine: 0, slot: number.0 };
                 self.take(rows.map(|row| (at(row.application), Some(row))))
             }
-            Listing::Links => self.take_all(driver.link_rows()),
+            Listing::Links => self.take_all(link_rows(driver, self.deadline)),
             Listing::Neighbors => self.take_all(node.neighbor_rows(now)),
             Listing::Aggregates => self.take_all(node.aggregate_rows()),
             Listing::Associations => self.take_all(node.association_rows(now)),
@@ -249,6 +250,17 @@ impl PendingListing {
         line.extend_from_slice(end.as_bytes());
         line
     }
+}
+
+/// Returns the rows of links, with the counters that the kernel tells until the deadline.
+fn link_rows<K: Kernel>(driver: &mut Driver<K>, deadline: Instant) -> Vec<LinkRow> {
+    let mut rows: Vec<LinkRow> = driver.link_rows().collect();
+    for row in &mut rows {
+        if Instant::now() < deadline {
+            row.sent_octets = driver.kernel().reserved_octets(InterfaceId(row.index));
+        }
+    }
+    rows
 }
 
 /// Returns the position that a request names.

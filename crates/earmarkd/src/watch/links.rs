@@ -154,6 +154,7 @@ impl Link {
             claims: 0,
             adopted: 0,
             admission: None,
+            sent_octets: None,
         })
     }
 }
