@@ -26,7 +26,7 @@ use jiff::Timestamp;
 use rustix::fs::{Gid, Mode};
 use tracing::{debug, info, warn};
 
-use crate::config::{Config, ConfigError, MetricsSettings};
+use crate::config::{Config, ConfigError, MetricsSettings, WebAddress, WebSettings};
 use crate::control::{Hub, Listener, ListenerError, Roles, group_number};
 use crate::driver::Driver;
 use crate::event_loop::EventLoop;
@@ -45,6 +45,7 @@ use crate::system::{System, plan};
 use crate::user::User;
 use crate::wall_clock::WallClock;
 use crate::watch::Watch;
+use crate::web::{WebEndpoint, WebListener};
 use earmark_control::command::with_cause;
 
 /// Why the daemon failed to start, or stopped.
@@ -149,12 +150,19 @@ pub fn run(config: &Config, log: &Log) -> Result<(), DaemonError> {
     let user = config.user.as_deref().map(find_user).transpose()?;
     let listener = Listener::prepare(&config.control)?;
     let metrics = config.metrics.as_ref().map(bind_metrics).transpose()?;
+    let mut web = config.web.as_ref().map(|settings| bind_web(config, settings)).transpose()?;
     let accounts = config.history.as_ref().map(|history| begin_accounts(config, history, user));
     let mut event_loop = start(config, log, socket, listener, accounts.transpose()?)?;
     // The user that we are about to become may have no access to the directory.
     event_loop.listener.publish()?;
+    if let Some(web) = &mut web {
+        web.publish()?;
+    }
     if let Some(user) = user {
-        let handed_over = event_loop.listener.hand_over(user).and_then(|()| user.become_now());
+        let handed_over = event_loop.listener.hand_over(user);
+        let handed_over =
+            handed_over.and_then(|()| web.iter().try_for_each(|web| web.hand_over(user)));
+        let handed_over = handed_over.and_then(|()| user.become_now());
         handed_over.map_err(DaemonError::system("become the user of daemon.user"))?;
     }
     capabilities::drop_to_network_capabilities()
@@ -165,6 +173,12 @@ pub fn run(config: &Config, log: &Log) -> Result<(), DaemonError> {
         event_loop
             .add_metrics(endpoint.map_err(failed)?)
             .map_err(DaemonError::system("wait for events"))?;
+    }
+    if let Some(web) = &web {
+        let endpoint =
+            web.socket().and_then(|socket| WebEndpoint::start(socket, config.syscall_filter));
+        let added = endpoint.and_then(|endpoint| event_loop.add_web(endpoint));
+        added.map_err(DaemonError::system("serve the web page (web.listen)"))?;
     }
     if let Some(settings) = &config.history {
         let failed = "write accounting records ([history])";
@@ -195,6 +209,18 @@ fn bind_metrics(
     let bound = TcpListener::bind(settings.address);
     let listener = bound.map_err(DaemonError::system(serve_metrics(settings)))?;
     Ok((settings, listener))
+}
+
+/// Listens for browsers while the process may still use every port, and reads the token.
+fn bind_web(config: &Config, settings: &WebSettings) -> Result<WebListener, DaemonError> {
+    let doing = match &settings.address {
+        WebAddress::Tcp(address, _) => format!("serve the web page at {address} (web.listen)"),
+        WebAddress::Unix(path) => {
+            format!("serve the web page at {} (web.listen)", path.display())
+        }
+    };
+    WebListener::prepare(config, settings)
+        .map_err(|error| DaemonError::System { doing: doing.into(), cause: error.to_string() })
 }
 
 fn serve_metrics(settings: &MetricsSettings) -> String {

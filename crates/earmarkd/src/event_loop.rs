@@ -31,6 +31,7 @@ use crate::service_manager::ServiceManager;
 use crate::system::System;
 use crate::wall_clock::WallClock;
 use crate::watch::Watch;
+use crate::web::WebEndpoint;
 
 /// Most batches of messages in a turn.
 const BATCHES: usize = 8;
@@ -51,6 +52,7 @@ pub(crate) struct EventLoop {
     pub(crate) hub: Hub,
     pub(crate) service_manager: ServiceManager,
     metrics: Option<Endpoint>,
+    web: Option<WebEndpoint>,
     pub(crate) history: Option<WriterThread>,
     reload: Reload,
     wall_clock: WallClock,
@@ -85,6 +87,7 @@ impl EventLoop {
             hub,
             service_manager,
             metrics: None,
+            web: None,
             history: None,
             reload,
             wall_clock,
@@ -100,6 +103,16 @@ impl EventLoop {
     pub(crate) fn add_metrics(&mut self, endpoint: Endpoint) -> io::Result<()> {
         self.set.add(Source::Metrics, endpoint.as_fd())?;
         self.metrics = Some(endpoint);
+        Ok(())
+    }
+
+    /// Adds the web page.
+    ///
+    /// # Errors
+    /// The page cannot be waited for.
+    pub(crate) fn add_web(&mut self, web: WebEndpoint) -> io::Result<()> {
+        self.set.add(Source::Web, web.as_fd())?;
+        self.web = Some(web);
         Ok(())
     }
 
@@ -236,6 +249,11 @@ impl EventLoop {
             Source::Metrics => {
                 if let Some(metrics) = &mut self.metrics {
                     metrics.collect(now, &self.hub, &mut self.driver);
+                }
+            }
+            Source::Web => {
+                if let Some(web) = &mut self.web {
+                    web.connect_clients(&mut self.hub, now);
                 }
             }
             Source::Listener => self.accept(),

@@ -34,3 +34,4 @@ mod system;
 mod user;
 mod wall_clock;
 mod watch;
+mod web;

@@ -45,6 +45,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_sendto,
     libc::SYS_setsockopt,
     libc::SYS_shutdown,
+    libc::SYS_socketpair,
     // Waiting.
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,

@@ -36,6 +36,8 @@ mod offload;
 mod outcomes;
 #[path = "kernel/packet_filter.rs"]
 mod packet_filter;
+#[path = "kernel/page.rs"]
+mod page;
 #[path = "kernel/path.rs"]
 mod path;
 #[path = "kernel/port_flood.rs"]
@@ -230,6 +232,20 @@ fn main() -> ExitCode {
         ),
         ("history_waits_for_the_database", history::records_wait_for_the_database),
         ("history_in_a_journal_in_use_is_an_error", history::journal_in_use_is_an_error),
+        (
+            "page_of_an_operator_reserves_and_releases",
+            page::page_of_an_operator_reserves_and_releases,
+        ),
+        ("page_of_a_reader_changes_nothing", page::page_of_a_reader_changes_nothing),
+        (
+            "page_at_a_unix_socket_has_the_roles_of_the_control_socket",
+            page::page_at_a_unix_socket_has_the_roles_of_the_control_socket,
+        ),
+        (
+            "page_token_that_others_may_read_is_an_error",
+            page::token_that_others_may_read_is_an_error,
+        ),
+        ("page_of_five_hundred_tabs_delays_nobody", page::five_hundred_tabs_delay_nobody),
         ("metrics_show_what_is_reserved", metrics::metrics_show_what_is_reserved),
         ("metrics_at_an_address_in_use_are_an_error", metrics::address_in_use_is_an_error),
         ("promtool_finds_no_fault", metrics::promtool_finds_no_fault),

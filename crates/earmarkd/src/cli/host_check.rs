@@ -7,7 +7,7 @@ use earmark_core::Rate;
 use earmark_linux::interface;
 use serde::Serialize;
 
-use crate::config::{Config, InterfaceConfig};
+use crate::config::{Config, InterfaceConfig, WebAddress};
 use crate::control::check_group;
 use crate::user::User;
 
@@ -83,6 +83,14 @@ pub(super) fn obstacles(config: &Config) -> Vec<Obstacle> {
         let missing = format!("cannot listen at {}: {error}", metrics.address.ip());
         let hint = "an address of this host, such as 127.0.0.1";
         found.push(Obstacle::new("metrics.address", missing, hint).of_start());
+    }
+    if let Some(web) = &config.web
+        && let WebAddress::Tcp(address, _) = &web.address
+        && let Err(error) = UdpSocket::bind((address.ip(), 0))
+    {
+        let missing = format!("cannot listen at {}: {error}", address.ip());
+        let hint = "an address of this host, such as 127.0.0.1";
+        found.push(Obstacle::new("web.listen", missing, hint).of_start());
     }
     found
 }

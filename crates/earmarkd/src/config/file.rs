@@ -1,6 +1,7 @@
 //! The TOML file: its general tables. The protocols read theirs.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use super::mark::MarkTable;
 use super::read_files::{cannot_include, read_files};
 use super::source::Source;
 use super::table::{INCLUDE, Owners, Table};
+use super::web::WebTable;
 use super::{Config, ConfigError, Control, DEFAULT_SOCKET, Place};
 use crate::metrics::MetricsSettings;
 use crate::protocol::{Protocol, Tables};
@@ -22,8 +24,10 @@ use crate::protocols;
 use crate::syscall_filter::SyscallFilter;
 
 /// The general tables and keys.
-const TABLES: [&str; 9] =
-    [INCLUDE, "node", "control", "metrics", "history", INTERFACE, "mark", "protocol", "daemon"];
+const TABLES: [&str; 10] = [
+    INCLUDE, "node", "control", "metrics", "web", "history", INTERFACE, "mark", "protocol",
+    "daemon",
+];
 const INTERFACE: &str = "interface";
 
 #[derive(Deserialize)]
@@ -35,6 +39,8 @@ struct File {
     control: ControlTable,
     #[serde(default)]
     metrics: MetricsTable,
+    #[serde(default)]
+    web: WebTable,
     #[serde(default)]
     history: HistoryTable,
     #[serde(default)]
@@ -190,6 +196,7 @@ impl Source<'_> {
             seed: file.node.seed,
             control,
             metrics: self.metrics(file.metrics)?,
+            web: self.web(file.web)?,
             history,
             others: self.others(file.protocol)?,
             marks: self.marks(&file.mark)?,
@@ -236,16 +243,7 @@ impl Source<'_> {
 
     fn control(&self, table: ControlTable) -> Result<Control, ConfigError> {
         if let Some(socket) = &table.socket {
-            let length = socket.get_ref().as_os_str().len();
-            if length == 0 || length > MAX_SOCKET_PATH {
-                return Err(self.error(
-                    socket.span(),
-                    format!(
-                        "a socket's path has 1 to {MAX_SOCKET_PATH} octets, this one has {length}"
-                    ),
-                    "a short path such as /run/earmark/control.sock",
-                ));
-            }
+            self.socket_path(socket.span(), socket.get_ref())?;
         }
         let socket: PathBuf =
             table.socket.map_or_else(|| DEFAULT_SOCKET.into(), Spanned::into_inner);
@@ -261,6 +259,18 @@ impl Source<'_> {
             )?,
             ..defaults
         })
+    }
+
+    /// Checks that a path is short enough for a socket.
+    pub(super) fn socket_path(&self, span: Range<usize>, path: &Path) -> Result<(), ConfigError> {
+        match path.as_os_str().len() {
+            1..=MAX_SOCKET_PATH => Ok(()),
+            length => Err(self.error(
+                span,
+                format!("a socket's path has 1 to {MAX_SOCKET_PATH} octets, this one has {length}"),
+                "a short path such as /run/earmark/control.sock",
+            )),
+        }
     }
 
     fn metrics(&self, table: MetricsTable) -> Result<Option<MetricsSettings>, ConfigError> {

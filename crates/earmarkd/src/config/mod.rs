@@ -32,6 +32,7 @@ mod share;
 mod source;
 mod table;
 mod values;
+mod web;
 
 pub use capacity::Capacity;
 pub use error::{ConfigError, Place};
@@ -44,7 +45,7 @@ pub use read_files::drop_in_directory;
 pub use reference::{Block, Line, blocks, reference};
 pub use reload::Reloaded;
 pub use secret_file::SecretFileError;
-pub(crate) use secret_file::read_own;
+pub(crate) use secret_file::{read_own, read_private};
 pub use settings::{Config, Control};
 pub(crate) use share::Share;
 pub use source::Source;
@@ -57,4 +58,5 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 
 pub use crate::history::HistorySettings;
 pub use crate::metrics::MetricsSettings;
+pub use crate::web::{WebAddress, WebSettings};
 pub use earmark_control::DEFAULT_SOCKET;

@@ -62,6 +62,7 @@ impl Config {
             ("node.seed", self.seed != new.seed),
             ("control", self.control != new.control),
             ("metrics", self.metrics != new.metrics),
+            ("web", self.web != new.web),
             ("history", self.history != new.history),
             ("integrity.keys", self.keys != new.keys),
         ];

@@ -26,7 +26,7 @@ fn reload_applies_changes_and_names_the_others() {
     );
     let text = format!(
         "{text}[rsvp]\nrefresh = \"5s\"\nmax_sessions = 7\nmax_senders = 8\nmax_next_hops = 9\nstrict = true\nreduction.enabled = false\nhello.lost_after = 9\nhello.restart_time = \"9s\"\naccess.max_per_interface = 5\n\
-         [metrics]\naddress = \"127.0.0.1:9470\"\n[history]\ndatabase = \"h.db\"\n[policy]\ndefault = \"refuse\"\n[daemon]\nreconcile = \"9s\"\nuser = \"nobody\"\n\
+         [metrics]\naddress = \"127.0.0.1:9470\"\n[web]\nlisten = \"unix:/w\"\n[history]\ndatabase = \"h.db\"\n[policy]\ndefault = \"refuse\"\n[daemon]\nreconcile = \"9s\"\nuser = \"nobody\"\n\
          [nsis]\nrefresh = \"7s\"\nmax_states = 9\nshare_of_interface = 50\nlevel = 3\nhold = \"9s\"\n[[nsis.rule]]\nrefuse = true\n"
     );
     let Reloaded { config: renewed, waiting } = started.reload(config(&text));
@@ -36,6 +36,7 @@ fn reload_applies_changes_and_names_the_others() {
             "interface eth0: queues",
             "node.name",
             "metrics",
+            "web",
             "history",
             "rsvp.reduction",
             "rsvp.hello",

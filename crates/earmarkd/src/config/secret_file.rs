@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 use super::read_text::{ReadFrom, read_text};
-use super::{Config, ConfigError, Place};
+use super::{Config, ConfigError, Place, WebAddress};
 use crate::protocols;
 use crate::user::User;
 
@@ -131,7 +131,11 @@ impl Config {
         let keys = self.keys.clone().map(|keys| ("integrity.keys", keys));
         let (name, streams) = protocols::streams(self);
         let tls = streams.tls.map(|tls| (name, tls.key));
-        for (key, file) in keys.into_iter().chain(tls) {
+        let web = self.web.as_ref().and_then(|web| match &web.address {
+            WebAddress::Tcp(_, token) => Some(("web.token_file", token.clone())),
+            WebAddress::Unix(_) => None,
+        });
+        for (key, file) in keys.into_iter().chain(tls).chain(web) {
             // A file that is out of reach now is an error of the start, which reads it.
             if let Ok(found) = std::fs::metadata(&file) {
                 owners.check(&file, &found).map_err(|error| error.at(path, 0, key))?;

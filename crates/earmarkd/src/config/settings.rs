@@ -17,6 +17,7 @@ use crate::history::HistorySettings;
 use crate::metrics::MetricsSettings;
 use crate::syscall_filter::SyscallFilter;
 use crate::wall_clock::since_1970;
+use crate::web::WebSettings;
 
 /// All settings of one daemon.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,8 @@ pub struct Config {
     pub control: Control,
     /// The endpoint of metrics; `None` if there is none.
     pub metrics: Option<MetricsSettings>,
+    /// The web page; `None` if there is none.
+    pub web: Option<WebSettings>,
     /// Accounting records; `None` if there are none.
     pub history: Option<HistorySettings>,
     /// Interfaces that take part, in the order of the file.
@@ -99,6 +102,7 @@ impl Config {
             seed: None,
             control: Control::new(socket),
             metrics: None,
+            web: None,
             history: None,
             interfaces: Vec::new(),
             settings: ProtocolSettings::default(),

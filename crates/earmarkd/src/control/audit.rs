@@ -117,8 +117,13 @@ impl Entry {
         }
     }
 
-    /// Writes the line.
-    pub(super) fn log(&self, peer: &PeerCredentials, outcome: &Result<Value, Problem>) {
+    /// Writes the line, with whether the request came by the web page.
+    pub(super) fn log(
+        &self,
+        peer: &PeerCredentials,
+        is_page: bool,
+        outcome: &Result<Value, Problem>,
+    ) {
         let Entry { request, protocol, flow, application } = self;
         let opened = |answer: &Value| {
             let number = answer.get("application").or_else(|| answer.get("trace"))?.as_u64()?;
@@ -143,6 +148,7 @@ impl Entry {
             flow = %flow,
             application = %application,
             outcome = result,
+            via = is_page.then_some("web"),
             "control request"
         );
     }

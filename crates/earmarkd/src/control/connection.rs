@@ -41,6 +41,8 @@ pub(super) struct Connection {
     pub(super) peer: PeerCredentials,
     /// What the client may do.
     pub(super) role: Role,
+    /// Whether the web page has opened the connection.
+    pub(super) is_page: bool,
     /// Listing that is not answered yet. The requests after it wait.
     pub(super) listing: Option<PendingListing>,
     /// Time of the latest request, or of the latest output that the client has read.
@@ -75,6 +77,7 @@ impl Connection {
             watching: false,
             peer,
             role,
+            is_page: false,
             listing: None,
             active_at: now,
         })

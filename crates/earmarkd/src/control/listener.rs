@@ -121,6 +121,14 @@ impl Listener {
         Ok(())
     }
 
+    /// Returns another descriptor of the socket.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn try_clone(&self) -> io::Result<UnixListener> {
+        self.socket.try_clone()
+    }
+
     /// Accepts the next client; `None` if none waits.
     pub fn accept(&self) -> io::Result<Option<UnixStream>> {
         match self.socket.accept() {

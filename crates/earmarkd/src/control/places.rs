@@ -55,18 +55,35 @@ impl Hub {
         Some(id)
     }
 
+    /// Adds a connection of the web page for a user with this role. The page bounds their number, so that they take no
+    /// place from others.
+    #[cfg(feature = "http")]
+    pub(crate) fn connect_page(
+        &mut self,
+        stream: UnixStream,
+        peer: PeerCredentials,
+        role: Role,
+        now: Time,
+    ) {
+        let Ok(mut connection) = Connection::new(stream, peer, role, now) else { return };
+        connection.is_page = true;
+        self.last_client += 1;
+        self.clients.insert(ClientId(self.last_client), connection);
+    }
+
     /// Makes sure that there is a place for one more client of a user. If all are taken, the connection that has been idle
     /// longest is closed, of the user with the most connections.
     fn make_room(&mut self, uid: u32) -> Result<(), Problem> {
         let mut counts = BTreeMap::<u32, usize>::new();
-        for client in self.clients.values() {
+        let of_socket = || self.clients.values().filter(|client| !client.is_page);
+        for client in of_socket() {
             *counts.entry(client.peer.uid).or_default() += 1;
         }
         let own = counts.get(&uid).copied().unwrap_or_default();
         let is_privileged = is_privileged(uid);
         let has_share = is_privileged || own < MAX_CLIENTS_PER_USER;
         let reserved = if is_privileged { 0 } else { RESERVED_CLIENTS };
-        if has_share && self.clients.len() + reserved < MAX_CLIENTS {
+        if has_share && of_socket().count() + reserved < MAX_CLIENTS {
             return Ok(());
         }
         let mut users: Vec<(usize, u32)> =
@@ -82,6 +99,7 @@ impl Hub {
         let idle = |user: u32| {
             let of_user = self.clients.iter().filter(move |(_, client)| client.peer.uid == user);
             let idle = of_user.filter(|(id, client)| !client.watching && !busy.contains(id));
+            let idle = idle.filter(|(_, client)| !client.is_page);
             idle.min_by_key(|(_, client)| client.active_at).map(|(&id, _)| id)
         };
         if let Some(id) = users.into_iter().find_map(|(_, user)| idle(user)) {

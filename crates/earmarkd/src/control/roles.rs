@@ -10,7 +10,8 @@ use crate::config::Control;
 use crate::user;
 
 /// What a client may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Send every request.
     Operator,
@@ -52,7 +53,7 @@ impl Roles {
     ///
     /// # Errors
     /// The client is in none of the groups.
-    pub(super) fn role(&self, peer: &PeerCredentials) -> Result<Role, Problem> {
+    pub(crate) fn role(&self, peer: &PeerCredentials) -> Result<Role, Problem> {
         let is_in = |group: &Option<Group>| {
             group.as_ref().is_some_and(|group| peer.groups.contains(&group.number))
         };

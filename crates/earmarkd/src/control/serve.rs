@@ -100,14 +100,14 @@ impl Hub {
             return Err(Problem::new(ProblemCode::BadRequest, "the client is gone", ""));
         };
         client.active_at = now;
-        let (role, peer) = (client.role, client.peer.clone());
+        let (role, peer, is_page) = (client.role, client.peer.clone(), client.is_page);
         let entry = Entry::of(&request, self);
         let outcome = match self.roles.check(role, &peer, &request) {
             Ok(()) => RequestHandler { hub: self, driver, client: id, now }.carry_out(request),
             Err(problem) => Err(problem),
         };
         if let Some(entry) = entry {
-            entry.log(&peer, &outcome);
+            entry.log(&peer, is_page, &outcome);
         }
         outcome
     }

@@ -20,7 +20,7 @@ use rustix::time::{
 use crate::control::{ClientId, Hub};
 
 /// Number of the first source of messages in the set. Clients, counted from 1, follow the sources of messages.
-pub(super) const FIRST_MESSAGES: u64 = 7;
+pub(super) const FIRST_MESSAGES: u64 = 8;
 const BEHIND_MESSAGES: u64 = FIRST_MESSAGES + SignallingSocket::SOURCES;
 
 /// Most sources reported by one wait.
@@ -39,6 +39,7 @@ pub(super) enum Source {
     Listener,
     Streams,
     Metrics,
+    Web,
     Client(ClientId),
 }
 
@@ -53,6 +54,7 @@ impl Source {
             Source::Timer => 4,
             Source::TrafficControl => 5,
             Source::Metrics => 6,
+            Source::Web => 7,
             Source::Messages(number) => number,
             Source::Client(ClientId(id)) => BEHIND_MESSAGES + id,
         }
@@ -67,6 +69,7 @@ impl Source {
             4 => Source::Timer,
             5 => Source::TrafficControl,
             6 => Source::Metrics,
+            7 => Source::Web,
             FIRST_MESSAGES..BEHIND_MESSAGES => Source::Messages(number),
             client => Source::Client(ClientId(client - BEHIND_MESSAGES)),
         }
@@ -230,8 +233,15 @@ mod tests {
     fn source_numbers_convert_back() {
         let clients = [1, 2, u64::MAX >> 1].map(|id| Source::Client(ClientId(id)));
         let messages = [FIRST_MESSAGES, BEHIND_MESSAGES - 1].map(Source::Messages);
-        let others =
-            [Source::Signals, Source::Timer, Source::Mirror, Source::Listener, Source::Streams];
+        let others = [
+            Source::Signals,
+            Source::Timer,
+            Source::Mirror,
+            Source::Listener,
+            Source::Streams,
+            Source::Metrics,
+            Source::Web,
+        ];
         for source in clients.into_iter().chain(messages).chain(others) {
             assert_eq!(Source::from_number(source.number()), source);
         }
