@@ -177,8 +177,16 @@ impl Accounts {
         self.add(&Record::Ended { number, at_ms, reason, counts });
     }
 
-    /// Appends what was noted since the last call. The node's state is that after all effects.
+    /// Appends what was noted since the last call. The node's state is that after all effects. Nearly all effects are those of
+    /// refreshes, which note nothing.
+    #[inline]
     pub(crate) fn settle<K: Kernel>(&mut self, now: Time, node: &Node, kernel: &K) {
+        if !(self.begun.is_empty() && self.changed.is_empty() && self.lines.is_empty()) {
+            self.settle_noted(now, node, kernel);
+        }
+    }
+
+    fn settle_noted<K: Kernel>(&mut self, now: Time, node: &Node, kernel: &K) {
         for (claim, interface, flow) in std::mem::take(&mut self.begun) {
             if self.known.contains_key(&claim) {
                 continue;
