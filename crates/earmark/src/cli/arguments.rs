@@ -17,11 +17,15 @@ use super::history::{HistoryOptions, UsageOptions};
 use super::log::LogCommand;
 use super::reservations::ReleaseOptions;
 use super::token::{TOKEN_HELP, TokenCommand};
+#[cfg(feature = "top")]
+use super::top::options::TopOptions;
 use super::watch::WatchOptions;
 use crate::protocols::{
     self, ExposeOptions, ListenOptions, OpenOptions, PingOptions, ReserveOptions, SendOptions,
     TraceOptions,
 };
+#[cfg(feature = "top")]
+pub(crate) use listing::FilterOptions;
 pub(crate) use listing::{ListingOptions, What};
 pub(crate) use path::PathOptions;
 
@@ -111,6 +115,8 @@ Examples:
     Open(OpenOptions),
     Expose(ExposeOptions),
     Watch(WatchOptions),
+    #[cfg(feature = "top")]
+    Top(TopOptions),
     #[cfg(feature = "history")]
     History(HistoryOptions),
     #[cfg(feature = "history")]

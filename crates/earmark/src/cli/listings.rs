@@ -3,6 +3,7 @@
 mod detail;
 mod packet_filter;
 mod print;
+mod reservations;
 mod sort;
 
 use std::time::{Duration, Instant};
@@ -14,6 +15,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use self::print::Printer;
+#[cfg(feature = "top")]
+pub(super) use self::reservations::{
+    SortedReservations, check_reservation_sort, next_reservation_sort,
+};
+pub(crate) use self::reservations::{enforced, senders};
 use self::sort::{SortKey, Sorted};
 use super::arguments::{ListingOptions, What};
 use super::outcome::Outcome;
@@ -23,9 +29,9 @@ use earmark_control::Client;
 use earmark_control::command::{Failure, Output};
 use earmark_control::text::{ip_protocol, sender, with_port};
 use earmark_control::{
-    AdmissionRow, AggregateRow, ApplicationRow, AssociationRow, EnforcementRow, LinkRow, Listing,
-    NeighborRow, PinholeRow, ReservationRow, Role, RoutingStateRow, SenderName, SessionRow, Show,
-    StyleName, TrafficRow, TranslationRow, UserRow,
+    AdmissionRow, AggregateRow, ApplicationRow, AssociationRow, LinkRow, Listing, NeighborRow,
+    PinholeRow, ReservationRow, Role, RoutingStateRow, SenderName, SessionRow, Show, StyleName,
+    TranslationRow,
 };
 use earmark_core::amounts::{show_duration, show_octets};
 
@@ -212,75 +218,6 @@ fn in_range(row: &SessionRow, text: String, end: usize) -> String {
     }
 }
 
-impl Row for ReservationRow {
-    const COLUMNS: Columns<ReservationRow> = &[
-        ("by", |row| Cell::new(&*row.protocol)),
-        ("destination", |row| Cell::new(with_port(row.destination, row.destination_port))),
-        ("protocol", |row| Cell::new(data(row.ip_protocol, row.dscp))),
-        ("source", |row| Cell::new(senders(&row.senders))),
-        ("style", |row| Cell::new(&*row.style)),
-        ("service", |row| Cell::new(&*row.service)),
-        ("user", |row| Cell::new(user(row.user.as_ref()))),
-        ("rate", |row| number(Rate::from_bps(row.rate_bps))),
-        ("burst", |row| number(show_octets(row.burst_octets.into()))),
-        ("link", |row| Cell::new(row.interface.as_deref().unwrap_or("this host"))),
-        ("next hop", |row| {
-            Cell::new(match row.next_hop {
-                Some(hop) => hop.to_string(),
-                None if !records_hops(&row.protocol) => "-".to_owned(),
-                None => "this host".to_owned(),
-            })
-        }),
-        ("expires", |row| expires(row.expires_in_s)),
-        ("enforced", |row| Cell::new(enforced(row.enforcement.as_ref()))),
-        ("sent", |row| traffic(row, |t| packets(t.packets, t.octets))),
-        ("dropped", |row| traffic(row, |t| t.drops.to_string())),
-        ("queued", |row| {
-            traffic(row, |t| packets(t.backlog_packets.into(), t.backlog_octets.into()))
-        }),
-    ];
-    const SORT: SortColumns<ReservationRow> = &[
-        ("by", |row| SortKey::text(&row.protocol)),
-        ("to", |row| SortKey::Address(row.destination, row.destination_port)),
-        ("from", |row| {
-            SortKey::of(row.senders.first(), |it| SortKey::Address(it.address, it.port))
-        }),
-        ("protocol", |row| SortKey::number(row.ip_protocol)),
-        ("user", |row| SortKey::of(row.user.as_ref(), |user| SortKey::text(&user.name))),
-        ("rate", |row| SortKey::count(row.rate_bps)),
-        ("burst", |row| SortKey::number(row.burst_octets)),
-        ("link", |row| SortKey::of(row.interface.as_deref(), SortKey::text)),
-        ("expires", |row| SortKey::of(row.expires_in_s, SortKey::number)),
-        ("sent", |row| SortKey::of(row.traffic, |traffic| SortKey::count(traffic.octets))),
-        ("dropped", |row| SortKey::of(row.traffic, |traffic| SortKey::count(traffic.drops))),
-        ("queued", |row| SortKey::of(row.traffic, |it| SortKey::number(it.backlog_octets))),
-    ];
-    const NOTHING: &'static str = "nothing is reserved";
-}
-
-fn traffic(row: &ReservationRow, show: fn(TrafficRow) -> String) -> Cell {
-    number(row.traffic.map_or("-".to_owned(), show))
-}
-
-/// Name of the user, and whether it is proven.
-fn user(user: Option<&UserRow>) -> String {
-    user.map_or("-".to_owned(), |UserRow { name, proof }| format!("{name}\n{proof}"))
-}
-
-/// Whether the packets get the reservation, and how many claims there are on their flow.
-pub(crate) fn enforced(enforcement: Option<&EnforcementRow>) -> String {
-    let Some(EnforcementRow { state, reason, claims }) = enforcement else {
-        return "-".to_owned();
-    };
-    match (&**state, reason) {
-        ("enforced", _) if *claims < 2 => "yes".to_owned(),
-        ("enforced", _) => format!("yes, best of {claims}"),
-        ("standby", _) => format!("stands by, {claims} claims"),
-        (_, Some(reason)) => format!("no: {reason}"),
-        (_, None) => "no".to_owned(),
-    }
-}
-
 /// Outgoing interfaces, one a line, and this host if the data ends here.
 fn outgoing(interfaces: &[String], here: bool) -> String {
     let mut lines: Vec<&str> = interfaces.iter().map(String::as_str).collect();
@@ -288,14 +225,6 @@ fn outgoing(interfaces: &[String], here: bool) -> String {
         lines.push("this host");
     }
     lines.join("\n")
-}
-
-/// Senders that share a reservation, one a line.
-pub(crate) fn senders(senders: &[SenderName]) -> String {
-    if senders.is_empty() {
-        return "all".to_owned();
-    }
-    senders.iter().map(sender).collect::<Vec<_>>().join("\n")
 }
 
 /// Reserved bandwidth of a link, and below it the measured load where that decides about admission.
@@ -505,7 +434,12 @@ fn ago(span: f64) -> Cell {
 }
 
 fn expires(seconds_left: Option<f64>) -> Cell {
-    number(seconds_left.map_or("-".to_owned(), |left| format!("in {}", seconds(left))))
+    number(expires_text(seconds_left))
+}
+
+/// Formats the time until a row expires.
+pub(super) fn expires_text(seconds_left: Option<f64>) -> String {
+    seconds_left.map_or_else(|| "-".to_owned(), |left| format!("in {}", seconds(left)))
 }
 
 /// Formats a time in seconds: `12.3 s`, `2 min 37 s`, `3 h 5 min`, `2 d 4 h`.

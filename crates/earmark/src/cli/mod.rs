@@ -16,6 +16,8 @@ mod path;
 pub(crate) mod reservations;
 pub(crate) mod table;
 pub(crate) mod token;
+#[cfg(feature = "top")]
+mod top;
 pub(crate) mod wait;
 pub(crate) mod watch;
 
@@ -96,6 +98,8 @@ fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
         Command::Config(command) => config::carry_out(&mut connect()?, &command, &mut out),
         Command::Token(command) => token::carry_out(&command, &mut out),
         Command::Watch(options) => watch::watch(&mut connect()?, &options, &mut out),
+        #[cfg(feature = "top")]
+        Command::Top(options) => top::top(&socket, &options, &mut out),
     }
 }
 
