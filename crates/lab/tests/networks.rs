@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     // The tests wait more than they compute.
-    arguments.test_threads = arguments.test_threads.or(Some(3));
+    arguments.test_threads = arguments.test_threads.or(Some(2));
     let obstacle = testbed::obstacle();
     let tests: [(&str, Test); 29] = [
         (
