@@ -21,8 +21,8 @@ use crate::cli::listings::SortedReservations;
 const KEPT: usize = 200;
 /// Pause after a page, as a multiple of the time that the page took.
 const PAUSE_FACTOR: u32 = 4;
-/// Longest wait for an event that has already arrived.
-const AT_ONCE: Duration = Duration::from_millis(1);
+/// Time for the events that have arrived; those of a flood wait for the next time.
+const EVENTS_WITHIN: Duration = Duration::from_millis(1);
 
 /// Which reservations are asked for, and in which order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -185,10 +185,13 @@ impl Work {
         self.report(Update::Reservations(Reservations { query, rows, included, at }))
     }
 
-    /// Reports the events that have arrived.
+    /// Reports the last of the events that have arrived.
     fn events(&self, client: &mut Client) -> Result<(), End> {
+        let deadline = Instant::now() + EVENTS_WITHIN;
         let mut last = None;
-        while let Some(event) = client.next_event(Some(Instant::now() + AT_ONCE))? {
+        while Instant::now() < deadline
+            && let Some(event) = client.next_event(Some(deadline))?
+        {
             last = Some(event);
         }
         last.map_or(Ok(()), |event| self.report(Update::Event(Box::new(event))))

@@ -1,7 +1,8 @@
 //! Tests of the view and of what is drawn.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use ratatui::Terminal;
@@ -191,32 +192,88 @@ fn control_characters_of_names_do_nothing() {
     assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
 }
 
-/// Answers like a daemon: 250 reservations in pages of 100, on one connection after the other.
+/// Returns a daemon's answer to a request: 250 reservations, in pages of 100.
+fn answer(line: &str) -> Value {
+    let request: Value = serde_json::from_str(line).expect("a request");
+    match request["show"]["what"].as_str().unwrap_or_default() {
+        "links" => json!({ "rows": [link("eth0", Some(7))], "more": false }),
+        "reservations" => {
+            let after = request["show"]["after"].as_str().unwrap_or_default();
+            let from: u16 = after.parse().unwrap_or(0);
+            let to = (from + 100).min(250);
+            let rows: Vec<_> = (from..to).map(|n| reservation(1 + n, 0)).collect();
+            let next = (to < 250).then(|| to.to_string());
+            json!({ "rows": rows, "more": false, "next": next })
+        }
+        _ => json!({ "node": "r1" }),
+    }
+}
+
+/// Answers like a daemon, on one connection after the other.
 fn daemon(listener: &UnixListener, connections: usize) {
     for stream in listener.incoming().take(connections) {
         let mut stream = stream.expect("a client");
         let reader = BufReader::new(stream.try_clone().expect("another descriptor"));
         for line in reader.lines().map_while(Result::ok).take(40) {
-            let request: Value = serde_json::from_str(&line).expect("a request");
-            let what = request["show"]["what"].as_str().unwrap_or_default();
-            let answer = match what {
-                "links" => json!({ "rows": [link("eth0", Some(7))], "more": false }),
-                "reservations" => {
-                    let after = request["show"]["after"].as_str().unwrap_or_default();
-                    let from: u16 = after.parse().unwrap_or(0);
-                    let to = (from + 100).min(250);
-                    let rows: Vec<_> = (from..to).map(|n| reservation(1 + n, 0)).collect();
-                    let next = (to < 250).then(|| to.to_string());
-                    json!({ "rows": rows, "more": false, "next": next })
-                }
-                _ => json!({ "node": "r1" }),
-            };
-            let answer = json!({ "ok": answer });
+            let answer = json!({ "ok": answer(&line) });
             if writeln!(stream, "{answer}").is_err() {
                 break;
             }
         }
     }
+}
+
+/// Sends events without a pause, until the client is gone.
+fn flood(stream: &Mutex<UnixStream>) {
+    let event = json!({ "event": {
+        "at_s": 1.0, "time": "2026-11-28T08:15:02.417Z", "protocol": "tickets", "event": "path_state", "text": "a path",
+    } });
+    let line = format!("{event}\n").repeat(50);
+    let send = || stream.lock().expect("nobody panics with it").write_all(line.as_bytes());
+    while send().is_ok() {}
+}
+
+/// A daemon with more events than a client can read is still asked for links and reservations.
+#[test]
+fn flood_of_events_does_not_stop_samples() {
+    let path = std::env::temp_dir().join(format!("earmark-flood-{}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let fake = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("a client");
+        let reader = BufReader::new(stream.try_clone().expect("another descriptor"));
+        let stream = Mutex::new(stream);
+        std::thread::scope(|scope| {
+            for line in reader.lines().map_while(Result::ok) {
+                let answer = format!("{}\n", json!({ "ok": answer(&line) }));
+                let mut to = stream.lock().expect("nobody panics with it");
+                let is_watched = line.contains("watch");
+                if to.write_all(answer.as_bytes()).is_err() {
+                    break;
+                }
+                drop(to);
+                if is_watched {
+                    scope.spawn(|| flood(&stream));
+                }
+            }
+        });
+    });
+    let sampler = Sampler::start(&path, query(), Duration::from_millis(200));
+    let mut view = View::new(query());
+    let (mut samples, deadline) = (0, Instant::now() + Duration::from_secs(20));
+    while samples < 2 {
+        assert!(Instant::now() < deadline, "{samples} samples in a flood");
+        for update in sampler.reported() {
+            assert!(!matches!(update, Update::Failed(_)), "the daemon is there");
+            samples += usize::from(matches!(update, Update::Reservations(_)));
+            view.update(update);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!((view.included, view.event.as_str()), (250, "a path"));
+    drop(sampler);
+    fake.join().expect("it answers");
+    std::fs::remove_file(&path).expect("the socket");
 }
 
 /// The largest reservations of all pages are kept; the daemon goes and comes back meanwhile.
