@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use earmark_control::{Client, Listing, Show};
 use serde::Serialize;
 use serde_json::Value;
@@ -71,9 +71,9 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Returns whether all sessions were set up at both daemons, and everybody who observes was served.
+    /// Returns whether all sessions were set up at both daemons and refreshed in time, and everybody who observes was served.
     pub fn is_whole(&self) -> bool {
-        let all = self.daemons.iter().all(|daemon| daemon.unanswered == 0);
+        let all = self.daemons.iter().all(|daemon| daemon.unanswered == 0 && daemon.in_time);
         let mut observers = self.daemons.iter().filter_map(|daemon| daemon.observers.as_ref());
         all && observers.all(|found| found.collections > 0 && found.listed > 0)
     }
@@ -86,7 +86,9 @@ pub struct Daemon {
     pub unanswered: u64,
     /// Additional memory, octets a session.
     pub memory_octets: f64,
-    /// Time of the event loop's thread for a refresh in each window, microseconds.
+    /// Whether every refresh was sent in its time.
+    pub in_time: bool,
+    /// Time of the event loop's thread for a refresh and all else in each window, microseconds.
     pub refresh_us: Vec<f64>,
     /// Time until a short question was answered, milliseconds: 50th, 99th and 100th percentile.
     pub answer_ms: [f64; 3],
@@ -114,8 +116,15 @@ pub struct Observers {
 /// Measures both daemons, one after the other.
 ///
 /// # Errors
-/// The network cannot be built, a process of it ends, or the measurement was interrupted.
+/// Sessions of the protocol end meanwhile; the network cannot be built, a process of it ends, or the measurement was
+/// interrupted.
 pub fn measure(plan: &Plan, supervision: &Supervision<'_>) -> Result<Observation> {
+    ensure!(
+        matches!(plan.protocol, Protocol::Rsvp | Protocol::Nsis),
+        "sessions of {} end without a refresh every 30 s, and those here have one every {} s; measure rsvp or nsis",
+        plan.protocol.name(),
+        NEVER.as_secs()
+    );
     let daemons = [false, true].map(|observed| daemon(plan, observed, supervision));
     let daemons = daemons.into_iter().collect::<Result<_>>()?;
     Ok(Observation { protocol: plan.protocol, sessions: plan.sessions, daemons })
@@ -134,22 +143,21 @@ fn daemon(plan: &Plan, is_observed: bool, supervision: &Supervision<'_>) -> Resu
         supervision.watcher.begin(&format!("{} sessions are set up ({name})", plan.sessions), 1);
         let unanswered = sender.set_up(plan.sessions, supervision)?;
         let memory_octets = line.sample()?.octets_a_session(&empty, plan.sessions);
-        let mut refresh_us = Vec::new();
+        let (mut refresh_us, mut in_time) = (Vec::new(), true);
         let (answer_ms, observers) = while_observed(&line, is_observed, || {
             for number in 1..=plan.windows.max(1) {
                 let what = format!("window {number} of {} ({name})", plan.windows);
                 supervision.watcher.begin(&what, 1);
                 let before = line.sample()?;
-                sender.refresh(plan.sessions, plan.window, supervision)?;
+                let refreshed = sender.refresh(plan.sessions, plan.window, supervision)?;
+                in_time &= refreshed.sent == refreshed.due;
                 let after = line.sample()?;
                 let spent = after.processor.saturating_sub(before.processor).as_secs_f64();
-                let seconds = after.at.since(before.at).as_secs_f64();
-                let refreshes = f64::from(plan.sessions) / NEVER.as_secs_f64() * seconds;
-                refresh_us.push(spent * 1e6 / refreshes.max(1.0));
+                refresh_us.push(spent * 1e6 / f64::from(refreshed.sent.max(1)));
             }
             Ok(())
         })?;
-        Ok(Daemon { unanswered, memory_octets, refresh_us, answer_ms, observers })
+        Ok(Daemon { unanswered, memory_octets, in_time, refresh_us, answer_ms, observers })
     })
 }
 

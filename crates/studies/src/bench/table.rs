@@ -254,7 +254,7 @@ pub fn observation(observation: &Observation) -> String {
                 None => "not observed".to_owned(),
             }),
             ("octets\na session", &|row| format!("{:.0}", row.memory_octets)),
-            ("refresh\nus", &|row| {
+            ("event loop\nus a refresh", &|row| {
                 Median::of(row.refresh_us.iter().copied()).map_or_else(String::new, |it| {
                     format!("{:.2} ({:.2} to {:.2})", it.median, it.low, it.high)
                 })

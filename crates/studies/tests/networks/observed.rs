@@ -23,6 +23,9 @@ pub(crate) fn daemons_are_observed() -> Outcome {
     };
     let observation = measure(&plan, &supervision)?;
     assert!(observation.is_whole(), "{observation:?}");
+    let other = Plan { protocol: Protocol::Boomerang, ..plan };
+    let refused = measure(&other, &supervision).expect_err("they end").to_string();
+    assert!(refused.contains("every 30 s"), "{refused}");
     let [alone, observed] = &observation.daemons[..] else { panic!("{observation:?}") };
     assert!(alone.observers.is_none(), "{alone:?}");
     let seen = observed.observers.as_ref().expect("it is observed");

@@ -106,6 +106,15 @@ pub struct Sender<'s> {
     is_behind: bool,
 }
 
+/// Refreshes of a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Refreshed {
+    /// Number sent.
+    pub sent: u32,
+    /// Number that was due when the last ones were sent.
+    pub due: u32,
+}
+
 /// Counts since a load began.
 #[derive(Default)]
 struct Counters {
@@ -232,7 +241,10 @@ impl<'s> Sender<'s> {
         supervision: &Supervision<'_>,
     ) -> Result<bool> {
         self.set_up(count, supervision)?;
-        self.refresh(count, how_long, supervision)
+        let Refreshed { sent, .. } = self.refresh(count, how_long, supervision)?;
+        let period = self.writer.sessions.refresh.as_secs_f64();
+        let due = how_long.as_secs_f64() / period * f64::from(count);
+        Ok(f64::from(sent) * LATE >= due)
     }
 
     /// Sets up sessions, which stay. Returns the number of those whose set-up was not answered.
@@ -247,7 +259,7 @@ impl<'s> Sender<'s> {
         Ok(self.count.given_up)
     }
 
-    /// Refreshes sessions that were set up, each once in a period, for a time. Returns whether the pace was kept.
+    /// Refreshes sessions that were set up, each once in a period, for a time.
     ///
     /// # Errors
     /// A socket fails; the measurement was interrupted.
@@ -256,12 +268,12 @@ impl<'s> Sender<'s> {
         count: u32,
         how_long: Duration,
         supervision: &Supervision<'_>,
-    ) -> Result<bool> {
+    ) -> Result<Refreshed> {
         let (first, refresh) = (self.next, self.writer.protocol.refresh());
         let period = self.writer.sessions.refresh.as_secs_f64();
-        let (start, mut queued) = (Instant::now(), 0);
+        let (start, mut queued, mut due) = (Instant::now(), 0, 0);
         while start.elapsed() < how_long {
-            let due = (start.elapsed().as_secs_f64() / period * f64::from(count)) as u32;
+            due = (start.elapsed().as_secs_f64() / period * f64::from(count)) as u32;
             let until = due.min(queued + MESSAGES as u32);
             for place in queued..until {
                 self.queue(first + place % count.max(1), refresh);
@@ -276,8 +288,7 @@ impl<'s> Sender<'s> {
         }
         // RSVP does not answer refreshes.
         self.count_lost();
-        let due = how_long.as_secs_f64() / period * f64::from(count);
-        Ok(f64::from(queued) * LATE >= due)
+        Ok(Refreshed { sent: queued, due })
     }
 
     /// Releases the sessions of [`Sender::hold_sessions`].

@@ -4,8 +4,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde::Serialize;
 
-use crate::bench::observed::{self, instructions};
+use crate::bench::observed::instructions::{self, Instructions};
+use crate::bench::observed::{self, Observation};
 use crate::bench::router::Protocol;
 use crate::bench::table;
 use crate::cli::measurement::Measurement;
@@ -14,23 +16,23 @@ use crate::cli::measurement::Measurement;
 const MOST_COSTLY: f64 = 1.03;
 
 const EXAMPLES: &str = "\
-A daemon holds many sessions, which its neighbours refresh every 300 s (Boomerang and YESSIR: every 30 s at most). It does so twice:
-alone, and with metrics that are read every second, accounting, a client that lists all sessions without a pause, and eight that
-watch events. Measured are the event loop's time for a refresh, its turns, and how soon a short question is answered. Traffic
-control is off, as no link has a million classes. Needs root, and two processors for figures that mean something.
+A daemon holds many sessions, which its neighbours refresh every 300 s. It does so twice: alone, and with metrics that are read
+every second, accounting, a client that lists all sessions without a pause, and eight that watch events. Measured are the event loop's
+time for a refresh and all that it does in between, its turns, and how soon a short question is answered. Traffic control is off, as
+no link has a million classes. Needs root, and two processors for figures that mean something.
 
 Examples:
   earmark-studies bench observed
-  earmark-studies bench observed --sessions 100000 --windows 3 --json | jq '.[0].daemons[].refresh_us'
+  earmark-studies bench observed --sessions 100000 --windows 3 --json | jq '.daemons[].refresh_us'
 
-Exit status: 0 all were set up and served, 1 it could not run, 3 sessions are missing, somebody was not served, or the instructions of
-a refresh rose by more than 3 %.";
+Exit status: 0 all were set up, refreshed and served, 1 it could not run, 3 sessions are missing or were refreshed late, somebody was
+not served, or the instructions of a refresh rose by more than 3 %.";
 
 /// Measure a daemon with many sessions that is observed by metrics, accounting, listings and watchers
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct ObservedBench {
-    /// Protocol of the sessions.
+    /// Protocol of the sessions: rsvp or nsis.
     #[arg(long, value_enum, default_value = "rsvp")]
     protocol: Protocol,
     /// Number of sessions.
@@ -68,6 +70,15 @@ impl CountedRefreshes {
     }
 }
 
+/// Results as one JSON object.
+#[derive(Serialize)]
+struct Results {
+    #[serde(flatten)]
+    observation: Observation,
+    /// Instructions of refreshes; `None` without valgrind.
+    instructions: Option<Instructions>,
+}
+
 impl ObservedBench {
     pub(in crate::cli) fn run(&self) -> Result<ExitCode> {
         let measurement = Measurement::in_namespaces(self.json, "a real daemon")?;
@@ -83,12 +94,14 @@ impl ObservedBench {
         measurement.show(|| table::observation(&observation));
         let counted = instructions::count(self.protocol, self.counted_sessions, &supervision)?;
         measurement.show(|| table::instructions(counted.as_ref()));
-        let missing = || "sessions are missing, or somebody was not served".to_owned();
+        let missing =
+            || "sessions are missing or were refreshed late, or somebody was not served".to_owned();
         let broken = (!observation.is_whole()).then(missing);
-        let ratio = counted.as_ref().map(instructions::Instructions::ratio);
+        let ratio = counted.as_ref().map(Instructions::ratio);
         let costly = ratio.filter(|ratio| *ratio > MOST_COSTLY).map(|ratio| {
             format!("a refresh takes {:.1} % more instructions if observed", (ratio - 1.0) * 100.0)
         });
-        measurement.finish(&(&observation, counted), broken.or(costly))
+        let results = Results { observation, instructions: counted };
+        measurement.finish(&results, broken.or(costly))
     }
 }
