@@ -221,6 +221,12 @@ fn invalid_arguments_are_refused() {
         "daemon",
         "daemon --config a --log loud",
         "watch --for ever",
+        #[cfg(feature = "top")]
+        "top --interval 100ms",
+        #[cfg(feature = "top")]
+        "top --interval often",
+        #[cfg(feature = "top")]
+        "top --to nowhere",
     ] {
         assert!(parse(line).is_err(), "{line}");
     }

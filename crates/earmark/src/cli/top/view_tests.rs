@@ -276,6 +276,37 @@ fn flood_of_events_does_not_stop_samples() {
     std::fs::remove_file(&path).expect("the socket");
 }
 
+/// What a daemon must not send is a failure with advice, after which the thread tries again.
+#[test]
+fn malformed_answers_are_failures() {
+    let path = std::env::temp_dir().join(format!("earmark-malformed-{}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).expect("a socket");
+    let answers = ["nonsense", "{}", "{\"ok\":{\"rows\":7}}", "{\"event\":{}}", "\u{0}"];
+    let fake = std::thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().expect("a client");
+            // The client may have gone already.
+            let _ = writeln!(stream, "{answer}");
+        }
+    });
+    let sampler = Sampler::start(&path, query(), Duration::from_millis(1));
+    for answer in answers {
+        let Update::Failed(failure) = sampler.next() else { panic!("{answer} is taken") };
+        assert!(!failure.message.is_empty() && !failure.hint.is_empty(), "{answer}");
+    }
+    fake.join().expect("it answers");
+    std::fs::remove_file(&path).expect("the socket");
+}
+
+#[test]
+fn unknown_column_is_named_with_those_that_exist() {
+    for wrong in ["nothing", "-nothing", "", "-"] {
+        let failure = listings::check_reservation_sort(wrong).expect_err("no column");
+        assert!(failure.hint.contains("rate"), "{wrong}: {}", failure.hint);
+    }
+}
+
 /// The largest reservations of all pages are kept; the daemon goes and comes back meanwhile.
 #[test]
 fn sampler_keeps_the_largest_and_connects_again() {
