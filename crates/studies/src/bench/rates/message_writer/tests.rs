@@ -1,5 +1,6 @@
 //! Every written message parses.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use earmark_wire::boomerang::{Qos, Reservation};
@@ -46,5 +47,12 @@ fn every_message_parses() {
         assert_eq!(count(Step::SetUp, &mut octets), 3);
         assert_eq!(count(Step::Release, &mut octets), 4);
     }
-    assert_eq!(MessageWriter::ports().count(), 11);
+}
+
+/// The destination opens a socket for each RTCP port to which reports of some session go, and for no other.
+#[test]
+fn ports_of_the_destination_are_those_of_all_sessions() {
+    let used: BTreeSet<u16> =
+        (0..SESSIONS).map(|number| MessageWriter::ports_of(number)[1] + 1).collect();
+    assert!(MessageWriter::ports().eq(used));
 }
