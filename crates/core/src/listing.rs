@@ -99,6 +99,9 @@ pub struct ReservationRow {
     pub rate_bps: u64,
     /// Bucket depth, octets.
     pub burst_octets: u32,
+    /// Seconds since this daemon has installed it on its link; `None` if nothing is installed, as for a receiver on this host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_s: Option<f64>,
     /// Seconds until the state expires without a refresh; `None` for a receiver on this host.
     pub expires_in_s: Option<f64>,
     /// Counters of its queue; `None` without a queue: for a receiver on this host, and on links whose queues are not

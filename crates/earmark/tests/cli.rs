@@ -366,7 +366,7 @@ fn reservations_show_their_traffic() {
             "protocol": "rsvp", "destination": "10.0.2.2", "destination_port": 5001, "ip_protocol": 17,
             "senders": [{ "address": "10.0.1.1", "port": 0 }], "style": "FF", "service": "controlled-load",
             "interface": "eth0", "next_hop": "10.0.2.2", "rate_bps": 2_000_000, "burst_octets": 10_000,
-            "expires_in_s": 157.5, "traffic": traffic
+            "age_s": 4_000.4, "expires_in_s": 157.5, "traffic": traffic
         })
     };
     let busy = json!({
@@ -380,7 +380,9 @@ fn reservations_show_their_traffic() {
     let (output, _) = daemon.run(&["show", "reservations"]);
     assert_eq!(status(&output), 0, "{}", stderr(&output));
     let table = stdout(&output);
-    for text in ["1234 (1851.0 kB)", "56", "7 (10.5 kB)", "alice@example.org", "verified"] {
+    for text in
+        ["1234 (1851.0 kB)", "56", "7 (10.5 kB)", "alice@example.org", "verified", "1 h 6 min"]
+    {
         assert!(table.contains(text), "{table}");
     }
     let last = table.lines().rfind(|line| line.contains("10.0.2.2")).unwrap();

@@ -277,6 +277,7 @@ impl<K: Kernel> Driver<K> {
         inside.node.reservation_slots(now, from, filter, |claim| QueueView {
             traffic: kernel.traffic(claim),
             enforcement: kernel.enforcement(claim),
+            installed_at: kernel.installed_at(claim),
         })
     }
 
@@ -444,7 +445,7 @@ impl<K: Kernel> Driver<K> {
             Effect::Install(installation) => {
                 let owner = self.inside.node.ledger().owner(installation.claim);
                 let protocol = owner.map(|owner| owner.protocol);
-                let done = self.kernel.install(protocol, installation);
+                let done = self.kernel.install(now, protocol, installation);
                 counters.installed += u64::from(done.is_ok());
                 if let (Ok(()), Some(accounts)) = (&done, &mut self.accounts) {
                     accounts.installed(installation);

@@ -52,7 +52,7 @@ pub(crate) struct System {
     /// Interfaces that take part, but whose queues must be left alone (`queues = "none"`).
     hands_off: BTreeSet<InterfaceId>,
     /// Claims on the interfaces in `hands_off`, which are not passed to traffic control.
-    accounted: BTreeSet<ClaimId>,
+    accounted: BTreeMap<ClaimId, Time>,
     /// Interfaces that signal.
     signalling: BTreeSet<InterfaceId>,
     /// Groups of applications, each with its number of applications.
@@ -84,7 +84,7 @@ impl System {
             hands_off,
             signalling: BTreeSet::new(),
             groups: BTreeMap::new(),
-            accounted: BTreeSet::new(),
+            accounted: BTreeMap::new(),
             flow_routes: Arc::default(),
             marks: Vec::new(),
             counters,
@@ -334,26 +334,27 @@ impl Kernel for System {
 
     fn install(
         &mut self,
+        now: Time,
         protocol: Option<Protocol>,
         installation: &Installation,
     ) -> Result<(), TrafficControlFailure> {
         if self.hands_off.contains(&installation.interface) {
-            self.accounted.insert(installation.claim);
+            self.accounted.entry(installation.claim).or_insert(now);
             return Ok(());
         }
-        let installed = self.traffic_control.install_for(protocol, installation);
+        let installed = self.traffic_control.install_for(protocol, installation, now);
         installed.map_err(|error| failure(error.on(installation.interface)))
     }
 
     fn add_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure> {
-        if self.accounted.contains(&claim) {
+        if self.accounted.contains_key(&claim) {
             return Ok(());
         }
         self.traffic_control.add_flow(claim, flow).map_err(failure)
     }
 
     fn remove_flow(&mut self, claim: ClaimId, flow: Flow) -> Result<(), TrafficControlFailure> {
-        if self.accounted.contains(&claim) {
+        if self.accounted.contains_key(&claim) {
             return Ok(());
         }
         self.traffic_control.remove_flow(claim, flow).map_err(failure)
@@ -369,7 +370,7 @@ impl Kernel for System {
     }
 
     fn remove(&mut self, claim: ClaimId) -> Result<(), TrafficControlFailure> {
-        if self.accounted.remove(&claim) {
+        if self.accounted.remove(&claim).is_some() {
             return Ok(());
         }
         self.traffic_control.remove(claim).map_err(failure)
@@ -386,7 +387,7 @@ impl Kernel for System {
     }
 
     fn traffic(&mut self, claim: ClaimId) -> Option<TrafficRow> {
-        if self.accounted.contains(&claim) {
+        if self.accounted.contains_key(&claim) {
             return None;
         }
         match self.traffic_control.statistics(claim) {
@@ -406,7 +407,7 @@ impl Kernel for System {
     }
 
     fn counted(&mut self, claim: ClaimId) -> Option<Counts> {
-        if self.accounted.contains(&claim) {
+        if self.accounted.contains_key(&claim) {
             return None;
         }
         let counted = self.traffic_control.counted(claim);
@@ -436,8 +437,12 @@ impl Kernel for System {
         counted.inspect_err(|error| debug!("no sample: {}", with_cause(error))).ok().flatten()
     }
 
+    fn installed_at(&self, claim: ClaimId) -> Option<Time> {
+        self.accounted.get(&claim).copied().or_else(|| self.traffic_control.installed_at(claim))
+    }
+
     fn enforcement(&self, claim: ClaimId) -> Option<EnforcementRow> {
-        if self.accounted.contains(&claim) {
+        if self.accounted.contains_key(&claim) {
             return None;
         }
         let (state, reason) = match self.traffic_control.enforcement(claim) {

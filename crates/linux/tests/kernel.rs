@@ -143,6 +143,7 @@ fn main() -> ExitCode {
         aggregate::seventy_thousand_reservations_are_installed,
         aggregate::aggregate_without_bpf_is_refused,
         claims::random_sequence_equals_the_model,
+        claims::claim_has_the_time_of_its_installation,
         claims::small_claim_after_adoption_takes_nothing,
         claims::thousand_claims_on_one_flow_are_kept,
         enforcement::change_by_another_program_is_reported,

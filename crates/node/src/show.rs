@@ -43,6 +43,8 @@ pub struct QueueView {
     pub traffic: Option<TrafficRow>,
     /// State of its enforcement.
     pub enforcement: Option<EnforcementRow>,
+    /// When this daemon has installed it.
+    pub installed_at: Option<Time>,
 }
 
 impl Node {
@@ -97,8 +99,10 @@ impl Node {
         });
         slots.map(move |(position, found)| {
             let row = found.map(|(claim, row)| {
-                let QueueView { traffic, enforcement } = claim.map(&mut queue).unwrap_or_default();
-                self.with_obstacle(ReservationRow { traffic, enforcement, ..row }, now)
+                let QueueView { traffic, enforcement, installed_at } =
+                    claim.map(&mut queue).unwrap_or_default();
+                let age_s = installed_at.map(|at| (now - at).as_secs_f64());
+                self.with_obstacle(ReservationRow { age_s, traffic, enforcement, ..row }, now)
             });
             (position, row)
         })

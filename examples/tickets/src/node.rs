@@ -191,6 +191,7 @@ fn reservation_row(flow: &Flow, session: &Session, view: NodeView<'_>) -> Reserv
         rate_bps: session.demand.rate.as_bps(),
         burst_octets: session.demand.burst,
         expires_in_s: view.seconds_until(session.expires_at),
+        age_s: None,
         traffic: None,
         enforcement: None,
     }

@@ -83,6 +83,7 @@ pub trait Kernel {
     /// Installs a reservation of a protocol in traffic control, or changes it.
     fn install(
         &mut self,
+        now: Time,
         protocol: Option<Protocol>,
         installation: &Installation,
     ) -> Result<(), TrafficControlFailure>;
@@ -126,6 +127,10 @@ pub trait Kernel {
     }
     /// Count of IP octets that the reservations of a link have sent; `None` if it is unknown.
     fn reserved_octets(&mut self, _interface: InterfaceId) -> Option<u64> {
+        None
+    }
+    /// When a reservation was installed on its link; `None` if it was not, or the time is unknown.
+    fn installed_at(&self, _claim: ClaimId) -> Option<Time> {
         None
     }
     /// Whether the packets of a reservation get it; `None` if it has no queue.

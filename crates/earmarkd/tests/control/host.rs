@@ -47,6 +47,7 @@ impl Kernel for Paper {
     }
     fn install(
         &mut self,
+        _now: Time,
         _protocol: Option<Protocol>,
         _installation: &Installation,
     ) -> Result<(), TrafficControlFailure> {

@@ -152,6 +152,7 @@ impl Kernel for Paper {
 
     fn install(
         &mut self,
+        _now: Time,
         _protocol: Option<Protocol>,
         installation: &Installation,
     ) -> Result<(), TrafficControlFailure> {

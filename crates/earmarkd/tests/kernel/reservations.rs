@@ -29,6 +29,13 @@ pub(super) fn two_daemons_reserve_and_refuse() -> Outcome {
     check(rows.len() == 1 && rows[0].rate_bps == 2_000_000, &format!("{rows:?}"))?;
     check(rows[0].interface.as_deref() == Some("eth0"), &format!("{rows:?}"))?;
     check(rows[0].traffic.is_some_and(|traffic| traffic.packets == 0), &format!("{rows:?}"))?;
+    let age = rows[0].age_s.ok_or("it has no age")?;
+    check((0.0..30.0).contains(&age), &format!("{rows:?}"))?;
+    let later = until("it is older", || {
+        let rows = a.client()?.show_reservations()?.rows;
+        Ok(rows[0].age_s.filter(|later| *later > age))
+    })?;
+    check(later < age + 30.0, &format!("{age} s and then {later} s"))?;
     let neighbors = a.client()?.show_neighbors()?.rows;
     check(
         neighbors.len() == 1 && neighbors[0].address == "10.0.1.2".parse::<std::net::IpAddr>()?,

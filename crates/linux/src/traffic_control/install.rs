@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use earmark_core::admission::{ClaimId, Protocol};
-use earmark_core::{Flow, Installation, InterfaceId};
+use earmark_core::{Flow, Installation, InterfaceId, Time};
 
 use super::claim_resources::ClaimResources;
 use super::claims::{Holder, RegisteredClaim};
@@ -26,11 +26,12 @@ impl TrafficControl {
     /// The previous state stays. [`TcError::UnknownLink`], [`TcError::PoolFull`], [`TcError::Unclassifiable`], or a
     /// refusal of the kernel.
     pub fn install(&mut self, installation: &Installation) -> Result<(), TcError> {
-        self.install_for(None, installation)
+        self.install_for(None, installation, Time::ZERO)
     }
 
     /// Installs a reservation of a protocol, as [`install`](TrafficControl::install) does. The claim takes over an
-    /// earlier daemon's entry of the same flow if that was of the same protocol, or is not larger than this claim.
+    /// earlier daemon's entry of the same flow if that was of the same protocol, or is not larger than this claim. `now` is
+    /// the time that [`installed_at`](TrafficControl::installed_at) returns.
     ///
     /// # Errors
     /// As for [`install`](TrafficControl::install).
@@ -38,16 +39,22 @@ impl TrafficControl {
         &mut self,
         protocol: Option<Protocol>,
         installation: &Installation,
+        now: Time,
     ) -> Result<(), TcError> {
         flow_table::check(&installation.flow)?;
-        match self.try_install(protocol, installation) {
+        match self.try_install(protocol, installation, now) {
             // Another program has removed the qdisc or a class: build it again, once.
             Err(TcError::Netlink(e)) if e.is(libc::ENOENT) || e.is(libc::EINVAL) => {
                 self.rebuild_link(installation.interface)?;
-                self.try_install(protocol, installation)
+                self.try_install(protocol, installation, now)
             }
             outcome => outcome,
         }
+    }
+
+    /// Returns when a claim was installed on its link. Changes of its demand and of its flows keep the time.
+    pub fn installed_at(&self, claim: ClaimId) -> Option<Time> {
+        self.claims.get(&claim).map(|installed| installed.since)
     }
 
     /// Lets another flow use an installed reservation too. No error if it does already.
@@ -123,6 +130,7 @@ impl TrafficControl {
         &mut self,
         protocol: Option<Protocol>,
         installation: &Installation,
+        now: Time,
     ) -> Result<(), TcError> {
         let Installation { claim, interface, .. } = *installation;
         let before = self.claims.get(&claim).cloned();
@@ -130,7 +138,7 @@ impl TrafficControl {
             Some(before) if before.interface == interface => self.change(&before, installation),
             before => {
                 let placed = self.allocate(protocol, installation)?;
-                self.claims.insert(claim, placed);
+                self.claims.insert(claim, Installed { since: now, ..placed });
                 // Moved from another interface: release what it had there.
                 if let Some(before) = before {
                     defer_to_reconciliation(self.release(claim, &before));
@@ -199,6 +207,7 @@ impl TrafficControl {
             added,
             baseline,
             earlier_counts,
+            since: Time::ZERO,
         };
         self.enter((interface, flow), installed.registered(claim))?;
         Ok(installed)

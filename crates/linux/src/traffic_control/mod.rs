@@ -51,7 +51,7 @@ mod u32_table;
 use std::collections::{BTreeMap, BTreeSet};
 
 use earmark_core::admission::{ClaimId, Protocol};
-use earmark_core::{Flow, InterfaceId};
+use earmark_core::{Flow, InterfaceId, Time};
 
 use crate::netlink::Connection;
 pub use adoption::Adopted;
@@ -132,6 +132,8 @@ struct Installed {
     baseline: Statistics,
     /// Counts of its flows' entries at the time when it ceased to be the best claim.
     earlier_counts: Statistics,
+    /// Time of its installation.
+    since: Time,
 }
 
 impl Installed {

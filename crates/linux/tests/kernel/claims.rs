@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use earmark_core::admission::{ClaimId, Demand, Protocol};
 use earmark_core::random::RandomStreams;
-use earmark_core::{Flow, Installation, Rate};
+use earmark_core::{Flow, Installation, Rate, Time};
 use earmark_linux::{ClassifierChoice, Enforcement, LinkPlan, Queues, TrafficControl};
 
 use crate::flood::{PAYLOAD, RATE, STREAM, drain, run, send};
@@ -229,6 +229,23 @@ pub(crate) fn claim_of_another_protocol_takes_nothing(choice: ClassifierChoice) 
     }
 }
 
+/// A change of rate keeps the time of installation; a claim of another link, or after a removal, has its own.
+pub(crate) fn claim_has_the_time_of_its_installation() {
+    let line = Line::new();
+    let (mut control, _) = line.open(&line.plan(), ClassifierChoice::Bpf);
+    let stream = stream(&line);
+    let larger = installation(&line, stream.claim.slot, stream.flow, Rate::from_bps(2 * RATE));
+    assert_eq!(control.installed_at(stream.claim), None);
+    for (installation, at) in [(stream, 5), (larger, 9)] {
+        control.install_for(None, &installation, Time::from_secs(at)).expect("installed");
+        assert_eq!(control.installed_at(stream.claim), Some(Time::from_secs(5)));
+    }
+    control.remove(stream.claim).expect("removed");
+    assert_eq!(control.installed_at(stream.claim), None);
+    control.install_for(None, &stream, Time::from_secs(12)).expect("installed");
+    assert_eq!(control.installed_at(stream.claim), Some(Time::from_secs(12)));
+}
+
 /// After a restart a small claim by another protocol comes before the owner's: the flow keeps its guarantee.
 pub(crate) fn small_claim_after_adoption_takes_nothing() {
     for queues in [Queues::PerFlow, Queues::Aggregate, Queues::Priority] {
@@ -236,7 +253,7 @@ pub(crate) fn small_claim_after_adoption_takes_nothing() {
         let plan = LinkPlan { queues, ..line.plan() };
         let (mut first, _) = line.open(&plan, ClassifierChoice::Bpf);
         let stream = stream(&line);
-        first.install_for(Some(Protocol::new(1)), &stream).expect("installed");
+        first.install_for(Some(Protocol::new(1)), &stream, Time::ZERO).expect("installed");
         drop(first);
         let plans = std::slice::from_ref(&plan);
         let opened = line.router.run_in(|| TrafficControl::open(plans, ClassifierChoice::Bpf));
@@ -244,7 +261,7 @@ pub(crate) fn small_claim_after_adoption_takes_nothing() {
         let adopted: Vec<_> = adopted.iter().map(|a| (a.rate, a.protocol)).collect();
         assert_eq!(adopted, [(Rate::from_bps(RATE), Some(Protocol::new(1)))], "{queues:?}");
         let ping = installation(&line, 5, stream.flow, Rate::from_bps(8_000));
-        second.install_for(Some(Protocol::new(3)), &ping).expect("installed");
+        second.install_for(Some(Protocol::new(3)), &ping, Time::ZERO).expect("installed");
         assert_eq!(second.enforcement(ping.claim), Some(Enforcement::Standby), "{queues:?}");
         if queues != Queues::Priority {
             let outcome = run(&line, Duration::from_secs(1), || ());
@@ -252,7 +269,7 @@ pub(crate) fn small_claim_after_adoption_takes_nothing() {
         }
         assert_eq!(second.statistics(ping.claim).expect("counted").packets, 0);
         let again = Installation { claim: ClaimId { slot: 6, generation: 0 }, ..stream };
-        second.install_for(Some(Protocol::new(1)), &again).expect("taken over");
+        second.install_for(Some(Protocol::new(1)), &again, Time::ZERO).expect("taken over");
         assert_eq!(second.enforcement(again.claim), Some(Enforcement::Enforced), "{queues:?}");
         assert_eq!(second.reap_adopted().expect("reaped"), 0, "{queues:?}");
         second.remove(again.claim).expect("removed");

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use earmark_core::admission::{Demand, Protocol};
-use earmark_core::{Flow, Installation, Marking, Markings, Rate};
+use earmark_core::{Flow, Installation, Marking, Markings, Rate, Time};
 use earmark_linux::netns::Namespace;
 use earmark_linux::{ClassifierChoice, LinkPlan, Queues, TcError, TrafficControl, link};
 use socket2::{Domain, Socket, Type};
@@ -92,7 +92,7 @@ fn set_class(socket: &UdpSocket, class: u8) {
 
 fn install(control: &mut TrafficControl, line: &Line, slot: u32, protocol: Protocol, flow: Flow) {
     let installation = installation(line, slot, flow, RATE);
-    control.install_for(Some(protocol), &installation).expect("installed");
+    control.install_for(Some(protocol), &installation, Time::ZERO).expect("installed");
 }
 
 /// In both families, with each kind of queue: what arrives with any DSCP leaves with EF if it has a claim on the aggregate,
@@ -148,7 +148,7 @@ pub(crate) fn excess_packets_are_not_marked() {
         let line = Line::new();
         let (mut control, _) = line.open(&plan(&line, queues), ClassifierChoice::Bpf);
         let small = installation(&line, 0, flow(SOURCE_PORT, EDGE_PORT), Rate::from_bps(8_000));
-        control.install_for(Some(EDGE), &small).expect("installed");
+        control.install_for(Some(EDGE), &small, Time::ZERO).expect("installed");
         let Demand { burst, .. } = small.demand;
         let (source, _sink) = sockets(&line, ("10.77.1.1", "10.77.2.1"), EDGE_PORT);
         let captured = capture(&line.receiver);
@@ -221,7 +221,7 @@ fn packets_to_a_device_are_marked(kind: &str, hardware: u16) {
         let flow = Flow { source: Some(own), destination: far, ..flow(SOURCE_PORT, EDGE_PORT) };
         let installation =
             Installation { interface: device, ..installation(&line, slot, flow, RATE) };
-        control.install_for(Some(EDGE), &installation).expect("installed");
+        control.install_for(Some(EDGE), &installation, Time::ZERO).expect("installed");
         let bind = || UdpSocket::bind((own, SOURCE_PORT));
         let source = line.router.run_in(bind).expect("inside").expect("a socket");
         for (port, leaving) in [(EDGE_PORT, EF), (UNCLAIMED_PORT, AF41)] {

@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 
 use earmark_core::admission::{ClaimId, Protocol};
-use earmark_core::{Flow, Installation, InterfaceId, Outgoing};
+use earmark_core::{Flow, Installation, InterfaceId, Outgoing, Time};
 use earmark_node::TrafficRow;
 use earmarkd::driver::{Arrival, Kernel, SendFailure, TrafficControlFailure};
 
@@ -31,6 +31,7 @@ impl Kernel for Idle {
     }
     fn install(
         &mut self,
+        _now: Time,
         _protocol: Option<Protocol>,
         _installation: &Installation,
     ) -> Result<(), TrafficControlFailure> {

@@ -11,7 +11,7 @@ use earmark_core::amounts::show_octets;
 use super::sort::SortKey;
 #[cfg(feature = "top")]
 use super::sort::Sorted;
-use super::{Columns, Row, SortColumns, data, expires, number, packets};
+use super::{Columns, Row, SortColumns, data, expires, number, packets, seconds};
 use crate::protocols::records_hops;
 
 /// Reservations in the order of a column.
@@ -79,6 +79,7 @@ impl Row for ReservationRow {
                 None => "this host".to_owned(),
             })
         }),
+        ("age", |row| number(row.age_s.map_or("-".to_owned(), seconds))),
         ("expires", |row| expires(row.expires_in_s)),
         ("enforced", |row| Cell::new(enforced(row.enforcement.as_ref()))),
         ("sent", |row| traffic(row, |t| packets(t.packets, t.octets))),
@@ -98,6 +99,7 @@ impl Row for ReservationRow {
         ("rate", |row| SortKey::count(row.rate_bps)),
         ("burst", |row| SortKey::number(row.burst_octets)),
         ("link", |row| SortKey::of(row.interface.as_deref(), SortKey::text)),
+        ("age", |row| SortKey::of(row.age_s, SortKey::number)),
         ("expires", |row| SortKey::of(row.expires_in_s, SortKey::number)),
         ("sent", |row| SortKey::of(row.traffic, |traffic| SortKey::count(traffic.octets))),
         ("dropped", |row| SortKey::of(row.traffic, |traffic| SortKey::count(traffic.drops))),

@@ -98,6 +98,7 @@ pub(super) fn reservation_row(
         rate_bps: Rate::as_bps(half.rate),
         burst_octets: burst,
         expires_in_s: view.seconds_until(half.expires_at),
+        age_s: None,
         traffic: None,
         enforcement: None,
     }

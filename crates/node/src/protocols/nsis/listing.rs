@@ -114,6 +114,7 @@ pub(super) fn reservation_row(
         rate_bps: demand.rate.as_bps(),
         burst_octets: demand.burst,
         expires_in_s: session.expires_at.and_then(|at| view.seconds_until(at)),
+        age_s: None,
         traffic: None,
         enforcement: None,
     })

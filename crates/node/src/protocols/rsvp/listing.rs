@@ -66,6 +66,7 @@ pub(super) fn reservation_row(reservation: &ReservationView, view: NodeView<'_>)
         rate_bps: demand.rate.as_bps(),
         burst_octets: demand.burst,
         expires_in_s: view.seconds_until(reservation.expires_at),
+        age_s: None,
         traffic: None,
         enforcement: None,
     }

@@ -86,6 +86,7 @@ pub(super) fn reservation_row(
         rate_bps: demand.rate.as_bps(),
         burst_octets: demand.burst,
         expires_in_s: view.seconds_until(session.expires_at),
+        age_s: None,
         traffic: None,
         enforcement: None,
     }
