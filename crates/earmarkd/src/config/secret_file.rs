@@ -54,7 +54,12 @@ impl SecretFileError {
                 format!("chmod {:03o} {}", mode & 0o770 & !0o111, path.display())
             }
             SecretFileError::OpenToGroup { path, .. } => format!("chmod 600 {}", path.display()),
-            SecretFileError::OtherOwner { path, .. } => format!("chown root {}", path.display()),
+            // The shipped unit runs the daemon as a user that the configuration does not name.
+            SecretFileError::OtherOwner { path, owner } => format!(
+                "chown root {}; or, if the daemon runs as this user, check as it does: \
+                 `sudo -u '#{owner}' earmarkd config check`",
+                path.display()
+            ),
         }
     }
 

@@ -102,6 +102,7 @@ fn files_with_secrets_belong_to_root_or_to_the_daemon() {
         std::os::unix::fs::chown(&path, Some(65_534), None).expect("root");
         let error = load(&config).expect_err("another owner");
         assert!(error.contains("user 65534 owns it\n  help: chown root "), "{error}");
+        assert!(error.contains("`sudo -u '#65534' earmarkd config check`"), "{error}");
         let user = place.file("user.toml", &format!("{text}[daemon]\nuser = \"nobody\"\n"));
         assert!(load(&user).is_ok(), "the user that the daemon becomes");
     }
