@@ -15,8 +15,6 @@ pub mod embedded;
 mod enforcement;
 mod event_loop;
 pub mod history;
-#[cfg(feature = "http")]
-mod http;
 pub mod key_file;
 pub mod log;
 mod metrics;
@@ -27,6 +25,8 @@ pub mod protocols;
 pub mod record;
 mod reload;
 pub mod running_config;
+#[cfg(feature = "http")]
+mod server_thread;
 mod service_manager;
 pub mod streams;
 pub mod syscall_filter;

@@ -3,7 +3,6 @@
 //! A scraper is answered with one collection, which others share for a moment. A connection has one request and ends after
 //! ten seconds in any case, so that a scraper that never reads holds a place for this time only.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,14 +10,14 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use earmark_core::Time;
+use earmark_http::answer::{plain, typed};
+use earmark_http::listener::{Bounds, serve};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, ALLOW, HeaderValue};
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::event::{EventfdFlags, eventfd};
-use tokio::sync::{Mutex, Semaphore, oneshot};
+use tokio::sync::{Mutex, oneshot};
 use tokio::time::{Instant, timeout};
 
 use super::MetricsSettings;
@@ -29,13 +28,15 @@ use super::process;
 use super::text::Format;
 use crate::control::Hub;
 use crate::driver::{Driver, Kernel};
-use crate::http::{ACCEPT_BACKOFF, ServerThread, plain, typed};
+use crate::server_thread::ServerThread;
 use crate::syscall_filter::SyscallFilter;
 
 /// Most connections at a time; further ones wait.
 const CONNECTIONS: usize = 16;
 /// Time after which a connection ends.
 const LONGEST: Duration = Duration::from_secs(10);
+/// Bounds of the connections.
+const BOUNDS: Bounds = Bounds { connections: CONNECTIONS, longest: LONGEST, buffer: 16 * 1024 };
 /// Time that the event loop has for a collection.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Age up to which a collection is used again.
@@ -72,7 +73,11 @@ impl Endpoint {
         let source = Source { wanted: wanted.clone(), ask, latest: Mutex::new(None) };
         let prepare = move || {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            Ok(serve(listener, Arc::new(source)))
+            let source = Arc::new(source);
+            Ok(serve(listener, BOUNDS, move |request| {
+                let source = source.clone();
+                async move { answer(&request, &source).await }
+            }))
         };
         let thread = ServerThread::start("earmark-metrics", filter, prepare)?;
         Ok(Endpoint {
@@ -142,28 +147,6 @@ impl Source {
         let families = timeout(PATIENCE, answer).await.ok()?.ok()?;
         *latest = Some((Instant::now(), families.clone()));
         Some(families)
-    }
-}
-
-async fn serve(listener: tokio::net::TcpListener, source: Arc<Source>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    while let Ok(place) = places.clone().acquire_owned().await {
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(ACCEPT_BACKOFF).await;
-            continue;
-        };
-        let source = source.clone();
-        tokio::spawn(async move {
-            let source = &source;
-            let service = service_fn(|request: Request<Incoming>| async move {
-                Ok::<_, Infallible>(answer(&request, source).await)
-            });
-            let mut http = hyper::server::conn::http1::Builder::new();
-            http.timer(TokioTimer::new()).keep_alive(false);
-            // A connection that fails or takes too long concerns its scraper alone.
-            let _ = timeout(LONGEST, http.serve_connection(TokioIo::new(stream), service)).await;
-            drop(place);
-        });
     }
 }
 

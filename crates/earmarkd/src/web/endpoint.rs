@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::WebSocket;
 use super::server::{Server, serve};
 use crate::control::{Hub, Role};
-use crate::http::ServerThread;
+use crate::server_thread::ServerThread;
 use crate::syscall_filter::SyscallFilter;
 
 /// A connection of the page to the hub.

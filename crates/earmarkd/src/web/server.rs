@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use earmark_control::LONGEST_LINE;
+use earmark_http::access::{Refusal, check_host, check_origin};
+use earmark_http::answer::{JSON, PAGE_HEADERS, plain, typed};
+use earmark_http::files::find;
+use earmark_http::listener::ACCEPT_BACKOFF;
 use earmark_linux::PeerCredentials;
 use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY,
-    RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
-};
+use hyper::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -26,13 +27,12 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use super::WebSocket;
-use super::access::{Refusal, check_content_type, check_host, check_origin, check_token};
+use super::access::{check_content_type, check_token};
 use super::endpoint::HubConnector;
 use super::event_streams::{EventBody, EventStreams};
-use super::files;
+use super::files::FILES;
 use super::hub_client::HubClient;
 use crate::control::{Role, Roles};
-use crate::http::{ACCEPT_BACKOFF, plain, typed};
 
 /// Most connections at a time; further ones wait. Streams of events take a part of them only.
 pub(super) const CONNECTIONS: usize = 64;
@@ -46,22 +46,6 @@ pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const BUFFER: usize = 16 * 1024;
 /// Seconds after which a browser asks again for a stream of events.
 const RETRY: HeaderValue = HeaderValue::from_static("10");
-
-const JSON: &str = "application/json";
-
-/// Headers of every answer: the page loads nothing from elsewhere, runs no script of its text, and is in no frame.
-const SAFE: [(HeaderName, HeaderValue); 5] = [
-    (
-        CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static(
-            "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-        ),
-    ),
-    (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-    (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
-    (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-    (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-];
 
 type Answer = Response<Either<Full<Bytes>, EventBody>>;
 
@@ -174,7 +158,7 @@ async fn answer(
     let mut answer = answered
         .unwrap_or_else(|(status, text)| plain(status, format!("{text}\n")).map(Either::Left));
     let headers = answer.headers_mut();
-    headers.extend(SAFE);
+    headers.extend(PAGE_HEADERS);
     match answer.status() {
         StatusCode::UNAUTHORIZED => {
             answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -207,7 +191,7 @@ async fn dispatch(
         answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
         return Ok(answer.map(Either::Left));
     }
-    if let Some(file) = files::find(path) {
+    if let Some(file) = find(FILES, path) {
         return Ok(typed(StatusCode::OK, file.content_type, file.content).map(Either::Left));
     }
     if !["/api", "/events", "/role"].contains(&path) {

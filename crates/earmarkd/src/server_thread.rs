@@ -1,23 +1,15 @@
-//! Parts that the HTTP endpoints share: a thread without privileges, and answers of text.
+//! A thread without privileges, in which an HTTP endpoint is served.
 
 use std::convert::Infallible;
 use std::io;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use earmark_linux::capabilities;
-use http_body_util::Full;
-use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{Response, StatusCode};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 use crate::syscall_filter::SyscallFilter;
-
-/// Pause after a failure to accept, probably because no descriptors are left.
-pub(crate) const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
 /// A thread that serves without privileges, until it is dropped.
 pub(crate) struct ServerThread {
@@ -79,21 +71,4 @@ fn without_privileges(filter: SyscallFilter) -> io::Result<Runtime> {
     capabilities::drop_all()?;
     filter.apply()?;
     Ok(runtime)
-}
-
-/// Returns an answer of plain text.
-pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    typed(status, "text/plain; charset=utf-8", text)
-}
-
-/// Returns an answer with this type of its content.
-pub(crate) fn typed(
-    status: StatusCode,
-    content_type: &'static str,
-    content: impl Into<Bytes>,
-) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::new(content.into()));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    answer
 }
