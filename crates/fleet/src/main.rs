@@ -1,0 +1,7 @@
+//! The program `earmark-fleet`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    earmark_fleet::cli::main()
+}
