@@ -27,11 +27,12 @@ pub struct Program {
 }
 
 /// Returns the programs.
-pub fn programs() -> [Program; 4] {
+pub fn programs() -> [Program; 5] {
     [
         Program { command: earmark::cli::command(), section: "1" },
         Program { command: earmarkd::cli::command(), section: "8" },
         Program { command: earmark_export::cli::command(), section: "8" },
+        Program { command: earmark_fleet::cli::command(), section: "8" },
         Program { command: earmark_lab::cli::command(), section: "1" },
     ]
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Parser;
 
-/// Write the man pages and shell completions of earmark, earmarkd, earmark-export and earmark-lab.
+/// Write the man pages and shell completions of earmark, earmarkd, earmark-export, earmark-fleet and earmark-lab.
 #[derive(Debug, Parser)]
 #[command(name = "earmark-manual", version)]
 struct Arguments {
