@@ -267,6 +267,19 @@ impl Client {
         self.call(&Request::Config(request))
     }
 
+    /// Returns the versions of the daemon; `None` if it does not answer in time.
+    ///
+    /// # Errors
+    /// The connection was lost, or the daemon refused, or is too old to report a version.
+    pub fn version(&mut self, timeout: Duration) -> Result<Option<Versions>, ClientError> {
+        match self.ask(&Request::Version(Version {}), Some(Instant::now() + timeout)) {
+            Err(ClientError::Refused(problem)) if problem.code == ProblemCode::BadRequest => {
+                Err(ClientError::OtherVersion { theirs: None })
+            }
+            answer => answer,
+        }
+    }
+
     /// Requests every event from now on, for [`Client::next_event`]. Returns the node's name.
     pub fn start_watching(&mut self) -> Result<String, ClientError> {
         let answer: Watching = self.call(&Request::Watch(Watch {}))?;

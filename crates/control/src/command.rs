@@ -7,24 +7,24 @@ use serde_json::json;
 
 use crate::ClientError;
 
-/// Standard output, as text or JSON.
+/// Output of a command, as text or JSON.
 pub struct Output {
     /// Whether to print JSON.
     pub json: bool,
-    /// Standard output.
-    pub to: io::StdoutLock<'static>,
+    /// Where the output goes, usually standard output.
+    pub to: Box<dyn Write>,
 }
 
 impl Output {
-    /// Creates an output as text, or as JSON.
+    /// Creates an output to standard output, as text or as JSON.
     pub fn new(json: bool) -> Output {
-        Output { json, to: io::stdout().lock() }
+        Output { json, to: Box::new(io::stdout().lock()) }
     }
 
     /// Prints one line: the text, or the JSON object.
     ///
     /// # Errors
-    /// Standard output cannot be written.
+    /// The output cannot be written.
     pub fn line(&mut self, text: &str, json: &impl Serialize) -> Result<(), Failure> {
         if self.json {
             serde_json::to_writer(&mut self.to, json).map_err(io::Error::from)?;
