@@ -16,6 +16,7 @@ use super::config::{CONFIG_HELP, ConfigCommand};
 use super::history::{HistoryOptions, UsageOptions};
 use super::log::LogCommand;
 use super::reservations::ReleaseOptions;
+use super::routers::options::RouterOptions;
 use super::token::{TOKEN_HELP, TokenCommand};
 #[cfg(feature = "top")]
 use super::top::options::TopOptions;
@@ -46,6 +47,8 @@ pub(crate) struct Arguments {
     /// Print JSON, errors included.
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) routers: RouterOptions,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -73,6 +76,9 @@ And anywhere on the path:
   earmark show path 10.0.2.2:5001 --from 10.0.1.2:4000   # next hop of this flow, and the service of its packets
   earmark trace 10.0.2.2:5001                       # hop by hop, from the receiver to the sender
 
+On the daemons of other machines, over SSH:
+  earmark --on r1,r2,r3 show reservations --sort=-rate     # one listing, each row with its router
+
 Through firewalls and address translators:
   earmark expose 5001                               # on the receiver: prints its external address and port
   earmark open --to 203.0.113.1:40000               # on the sender
@@ -96,12 +102,13 @@ Examples:
   earmark show applications      # what was opened on this host; `earmark release` ends it
 {}
   earmark show path 10.0.2.2:5001 --from 10.0.1.1:4000   # next hop of a flow, and the service of its packets
-  earmark show counters --json", protocols::SHOW_EXAMPLES))]
+  earmark show counters --json
+  earmark --on r1,r2 show reservations --sort router,-rate   # of several machines, over SSH", protocols::SHOW_EXAMPLES))]
     Show {
         /// What to show.
         #[command(subcommand)]
         what: Show,
-        /// Show at most this many rows [default: all; of `path` 100].
+        /// Show at most this many rows, of all routers of --on together [default: all; of `path` 100 at each router].
         #[arg(long, global = true, value_name = "N")]
         limit: Option<usize>,
     },

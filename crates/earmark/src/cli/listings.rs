@@ -1,11 +1,14 @@
 //! `earmark show`: tables for people, JSON arrays for programs.
 
 mod detail;
+mod of_router;
 mod packet_filter;
+mod pages;
 mod print;
 mod reservations;
 mod sort;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use comfy_table::Cell;
@@ -14,6 +17,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use self::of_router::OfRouter;
+use self::pages::Pages;
 use self::print::Printer;
 #[cfg(feature = "top")]
 pub(super) use self::reservations::{
@@ -23,6 +28,7 @@ pub(crate) use self::reservations::{enforced, senders};
 use self::sort::{SortKey, Sorted};
 use super::arguments::{ListingOptions, What};
 use super::outcome::Outcome;
+use super::routers::router::Router;
 use super::table::{new_table, number};
 use crate::protocols::records_hops;
 use earmark_control::Client;
@@ -43,7 +49,32 @@ pub(crate) fn show(
     out: &mut Output,
 ) -> Result<Outcome, Failure> {
     let (what, options) = what.parts();
-    let mut listing = Request { client, what, options, limit, out };
+    if what == Listing::Counters {
+        return print_counters(client, out);
+    }
+    print(&mut Pages::OfDaemon(client), what, &options, limit, out)
+}
+
+/// Requests a listing of all routers and prints it as one. A failure of a router is passed to `failed`.
+pub(super) fn show_all(
+    routers: &[Router],
+    what: &What,
+    limit: Option<usize>,
+    out: &mut Output,
+    failed: &mut dyn FnMut(&Router, Failure),
+) -> Result<Outcome, Failure> {
+    let (what, options) = what.clone().parts();
+    print(&mut Pages::OfRouters { routers, failed }, what, &options, limit, out)
+}
+
+fn print(
+    pages: &mut Pages<'_>,
+    what: Listing,
+    options: &ListingOptions,
+    limit: Option<usize>,
+    out: &mut Output,
+) -> Result<Outcome, Failure> {
+    let mut listing = Request { pages, what, options, limit, out };
     match what {
         Listing::Sessions => listing.print::<SessionRow>(),
         Listing::Reservations => listing.print::<ReservationRow>(),
@@ -55,69 +86,79 @@ pub(crate) fn show(
         Listing::Pinholes => listing.print::<PinholeRow>(),
         Listing::Translations => listing.print::<TranslationRow>(),
         Listing::Applications => listing.print::<ApplicationRow>(),
-        Listing::Counters => listing.print_counters(),
+        // Counters are no rows, and have been printed.
+        Listing::Counters => Ok(Outcome::Done),
     }
 }
 
 /// Time after which a listing without output reports its progress.
 const PROGRESS: Duration = Duration::from_secs(2);
 
-struct Request<'a> {
-    client: &'a mut Client,
+struct Request<'a, 'b> {
+    pages: &'a mut Pages<'b>,
     what: Listing,
-    options: ListingOptions,
+    options: &'a ListingOptions,
     limit: Option<usize>,
     out: &'a mut Output,
 }
 
-impl Request<'_> {
+impl Request<'_, '_> {
     fn print<T: Row>(&mut self) -> Result<Outcome, Failure> {
-        let Request { client, what, options, limit, out } = self;
-        let is_sorted = !options.sort.is_empty();
-        let mut sorted = Sorted::by(&options.sort, *limit)?;
-        let mut printer = Printer::new(out, options.detail);
+        let Request { pages, what, options, limit, out } = self;
+        let (is_sorted, has_routers) = (!options.sort.is_empty(), pages.router_width().is_some());
+        let mut sorted = Sorted::by(&options.sort, *limit, has_routers)?;
+        let mut printer = Printer::new(out, options.detail, pages.router_width());
         let filter = options.filter.clone().into();
         let show = Show { limit: limit.filter(|_| !is_sorted), filter, ..Show::new(*what) };
-        let (mut more, mut examined, mut reported_at) = (false, 0, Instant::now());
-        let mut pages = client.pages::<T>(show);
-        while let Some(page) = pages.next_page()? {
-            more = page.more;
+        let (mut examined, mut reported_at) = (0, Instant::now());
+        // Only the last page of a router says whether the listing has more rows.
+        let mut has_more = BTreeMap::new();
+        let mut is_cut = false;
+        let mut left = limit.unwrap_or(usize::MAX);
+        let is_answered = pages.each::<T>(&show, |router, page| {
+            has_more.insert(router.cloned(), page.more);
             examined += page.examined.unwrap_or_default();
+            let rows = page.rows.into_iter().map(|row| OfRouter { router: router.cloned(), row });
             if is_sorted {
-                page.rows.into_iter().try_for_each(|row| sorted.add(row))?;
+                rows.into_iter().try_for_each(|row| sorted.add(row))?;
             } else {
-                printer.page(page.rows)?;
+                // Each router has sent as many rows as are printed of all together.
+                let count = rows.len();
+                is_cut |= count > left;
+                printer.page(rows.take(left).collect())?;
+                left = left.saturating_sub(count);
             }
             if !printer.has_begun() && reported_at.elapsed() >= PROGRESS {
                 eprintln!("earmark: {examined} entries examined so far");
                 reported_at = Instant::now();
             }
-        }
+            Ok(())
+        })?;
         if is_sorted {
-            let (rows, is_cut) = sorted.finish();
-            more |= is_cut;
+            let (rows, is_sorted_cut) = sorted.finish();
+            is_cut |= is_sorted_cut;
             printer.page(rows)?;
         }
         printer.finish()?;
-        if more {
+        if is_cut || has_more.values().any(|more| *more) {
             eprintln!("earmark: there are more rows; a larger --limit shows them");
         }
-        Ok(Outcome::Done)
+        Ok(if is_answered { Outcome::Done } else { Outcome::Failed })
     }
+}
 
-    fn print_counters(&mut self) -> Result<Outcome, Failure> {
-        let counters = self.client.show_counters()?;
-        let mut rows = Vec::new();
-        for (part, counts) in counters.as_object().into_iter().flatten() {
-            flatten(part, "", counts, &mut rows);
-        }
-        let mut table = new_table(&["protocol", "counter", "count"]);
-        for (part, name, count) in rows {
-            table.add_row([Cell::new(part), Cell::new(name), number(count)]);
-        }
-        self.out.line(&table.to_string(), &counters)?;
-        Ok(Outcome::Done)
+fn print_counters(client: &mut Client, out: &mut Output) -> Result<Outcome, Failure> {
+    let counters = client.show_counters()?;
+    let mut rows = Vec::new();
+    for (part, counts) in counters.as_object().into_iter().flatten() {
+        flatten(part, "", counts, &mut rows);
     }
+    let mut table = new_table(&["protocol", "counter", "count"]);
+    for (part, name, count) in rows {
+        table.add_row([Cell::new(part), Cell::new(name), number(count)]);
+    }
+    out.line(&table.to_string(), &counters)?;
+    Ok(Outcome::Done)
 }
 
 /// Flattens the counters of one part to rows named by their path, such as `received.path`.
@@ -145,7 +186,7 @@ type Columns<R> = &'static [(&'static str, fn(&R) -> Cell)];
 type SortColumns<R> = &'static [(&'static str, fn(&R) -> SortKey)];
 
 /// A row of a table.
-trait Row: Serialize + DeserializeOwned + 'static {
+trait Row: Serialize + DeserializeOwned + Send + 'static {
     const COLUMNS: Columns<Self>;
     /// Columns that the listing can be sorted by.
     const SORT: SortColumns<Self>;

@@ -14,6 +14,7 @@ mod log;
 pub(crate) mod outcome;
 mod path;
 pub(crate) mod reservations;
+pub(crate) mod routers;
 pub(crate) mod table;
 pub(crate) mod token;
 #[cfg(feature = "top")]
@@ -21,7 +22,9 @@ mod top;
 pub(crate) mod wait;
 pub(crate) mod watch;
 
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -31,6 +34,7 @@ use earmark_control::command::{Failure, Output};
 use crate::protocols;
 use arguments::{Arguments, Command, Show};
 use outcome::WRONG_USAGE;
+use routers::RemoteCommand;
 
 pub use outcome::Outcome;
 
@@ -60,46 +64,56 @@ pub fn main() -> ExitCode {
 
 fn carry_out(arguments: Arguments) -> Result<Outcome, Failure> {
     let socket = arguments.socket();
-    let Arguments { json, command, .. } = arguments;
-    let mut out = Output::new(json);
-    let connect = || Client::connect(&socket).map_err(Failure::from);
+    let Arguments { json, routers: options, command, .. } = arguments;
+    match routers::of(&options, &command)?.cloned() {
+        None => run(&command, &socket, &mut Output::new(json)),
+        Some(names) => {
+            let remote = RemoteCommand { names: &names, options: &options, socket: &socket, json };
+            remote.run(&Arc::new(command), run)
+        }
+    }
+}
+
+/// Runs a command with the daemon that serves the socket.
+fn run(command: &Command, socket: &Path, out: &mut Output) -> Result<Outcome, Failure> {
+    let connect = || Client::connect(socket).map_err(Failure::from);
     match command {
-        Command::Decode { file } => capture::decode(&file, &mut out),
-        Command::Schema => schema(&mut out),
+        Command::Decode { file } => capture::decode(file, out),
+        Command::Schema => schema(out),
         Command::Show { what: Show::Listing(what), limit } => {
-            listings::show(&mut connect()?, what, limit, &mut out)
+            listings::show(&mut connect()?, what.clone(), *limit, out)
         }
         Command::Show { what: Show::Path(flow), limit } => {
-            path::show(&mut connect()?, &flow, limit, &mut out)
+            path::show(&mut connect()?, flow, *limit, out)
         }
-        Command::Send(options) => protocols::send(&mut connect()?, &options, &mut out),
-        Command::Listen(options) => protocols::listen(&mut connect()?, &options, &mut out),
+        Command::Send(options) => protocols::send(&mut connect()?, options, out),
+        Command::Listen(options) => protocols::listen(&mut connect()?, options, out),
         Command::Reserve(options) => {
-            protocols::check(&options)?;
-            protocols::reserve(&mut connect()?, &options, &mut out)
+            protocols::check(options)?;
+            protocols::reserve(&mut connect()?, options, out)
         }
         Command::Change(options) => {
-            change::check(&options)?;
-            change::change(&mut connect()?, &options, &mut out)
+            change::check(options)?;
+            change::change(&mut connect()?, options, out)
         }
-        Command::Release(which) => reservations::release(&mut connect()?, &which, &mut out),
-        Command::Trace(options) => protocols::trace(&mut connect()?, &options, &mut out),
-        Command::Ping(options) => protocols::ping(&mut connect()?, &options, &mut out),
+        Command::Release(which) => reservations::release(&mut connect()?, which, out),
+        Command::Trace(options) => protocols::trace(&mut connect()?, options, out),
+        Command::Ping(options) => protocols::ping(&mut connect()?, options, out),
         Command::Open(options) => {
             let request = options.request()?;
-            protocols::open(&mut connect()?, &options, request, &mut out)
+            protocols::open(&mut connect()?, options, request, out)
         }
-        Command::Expose(options) => protocols::expose(&mut connect()?, &options, &mut out),
+        Command::Expose(options) => protocols::expose(&mut connect()?, options, out),
         #[cfg(feature = "history")]
-        Command::History(options) => history::history(&options, &mut out),
+        Command::History(options) => history::history(options, out),
         #[cfg(feature = "history")]
-        Command::Usage(options) => history::usage(&options, &mut out),
-        Command::Log(command) => log::carry_out(&mut connect()?, &command, &mut out),
-        Command::Config(command) => config::carry_out(&mut connect()?, &command, &mut out),
-        Command::Token(command) => token::carry_out(&command, &mut out),
-        Command::Watch(options) => watch::watch(&mut connect()?, &options, &mut out),
+        Command::Usage(options) => history::usage(options, out),
+        Command::Log(command) => log::carry_out(&mut connect()?, command, out),
+        Command::Config(command) => config::carry_out(&mut connect()?, command, out),
+        Command::Token(command) => token::carry_out(command, out),
+        Command::Watch(options) => watch::watch(&mut connect()?, options, out),
         #[cfg(feature = "top")]
-        Command::Top(options) => top::top(&socket, &options, &mut out),
+        Command::Top(options) => top::top(socket, options, out),
     }
 }
 

@@ -1,6 +1,8 @@
 //! `earmark watch`: prints events as they happen.
 
 use std::net::IpAddr;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -13,6 +15,8 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::outcome::Outcome;
+use super::routers::labels::labelled_output;
+use super::routers::router::Router;
 
 /// Print events as they happen, until Ctrl-C.
 #[derive(Args, Debug)]
@@ -23,9 +27,10 @@ Examples:
   earmark watch --about 10.0.1.0/24 --event reservation,preempted
   earmark watch --link eth1
   earmark watch --count 10 --json
-  earmark watch --for 10s")]
+  earmark watch --for 10s
+  earmark --on r1,r2 watch --event reservation     # events of two routers as they arrive, each with its router")]
 pub(crate) struct WatchOptions {
-    /// End after this many events.
+    /// End after this many events, of all routers together.
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
     /// End after this time: 500ms, 10s, 2min.
@@ -36,7 +41,7 @@ pub(crate) struct WatchOptions {
 }
 
 /// Which events are printed: those that have all of what is given.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct EventFilter {
     /// Events of these protocols, or of a kind of the node itself such as enforcement.
@@ -119,6 +124,69 @@ pub(super) fn watch(
         }
     }
     Ok(Outcome::Done)
+}
+
+/// Events that wait to be printed.
+const WAITING_EVENTS: usize = 256;
+
+/// Prints the events of all routers as they arrive, each with its router. A failure of a router is passed to `failed`, and the others
+/// go on.
+pub(super) fn watch_all(
+    routers: &[Router],
+    options: &WatchOptions,
+    width: usize,
+    json: bool,
+    failed: &mut dyn FnMut(&Router, Failure),
+) -> Result<Outcome, Failure> {
+    let deadline = options.span.map(|span| Instant::now() + span);
+    let (sender, events) = sync_channel(WAITING_EVENTS);
+    for (number, router) in routers.iter().enumerate() {
+        let (sender, socket, filter) =
+            (sender.clone(), router.socket.clone(), options.filter.clone());
+        thread::spawn(move || {
+            let watch = || -> Result<(), Failure> {
+                let mut client = Client::connect(&socket)?;
+                client.start_watching()?;
+                while let Some(event) = client.next_event(deadline)? {
+                    if filter.admits(&event) && sender.send((number, Ok(event))).is_err() {
+                        break;
+                    }
+                }
+                Ok(())
+            };
+            if let Err(failure) = watch() {
+                let _ = sender.send((number, Err(failure)));
+            }
+        });
+    }
+    drop(sender);
+    if !json {
+        eprintln!("watching {} routers; Ctrl-C ends it", routers.len());
+    }
+    let mut outputs: Vec<Output> =
+        routers.iter().map(|router| labelled_output(&router.name, width, json)).collect();
+    let (mut left, mut outcome) = (options.count.unwrap_or(u64::MAX), Outcome::Done);
+    while left > 0 {
+        let next = match deadline {
+            Some(deadline) => {
+                events.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+            }
+            None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match next {
+            Ok((number, Ok(event))) => {
+                print(&event, &mut outputs[number])?;
+                left -= 1;
+            }
+            Ok((number, Err(failure))) => {
+                failed(&routers[number], failure);
+                outcome = Outcome::Failed;
+            }
+            // The time is over, or no router is left.
+            Err(_) => break,
+        }
+    }
+    Ok(outcome)
 }
 
 /// Prints one event on one line, with the time of this host's time zone.

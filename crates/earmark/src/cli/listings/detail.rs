@@ -24,6 +24,11 @@ pub(super) fn detail(row: &impl Serialize) -> String {
 /// Columns of the names.
 const NAMES: usize = 20;
 
+/// Returns a line with a member without members of its own.
+pub(super) fn name_and_value(name: &str, value: &str) -> String {
+    format!("{name:NAMES$} {value}\n")
+}
+
 /// Adds a member, and its own members below it.
 fn add(name: &str, value: &Value, indent: &str, text: &mut String) {
     let (label, value) = match value {

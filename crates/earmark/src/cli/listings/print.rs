@@ -4,16 +4,20 @@ use std::io::Write;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
 
-use comfy_table::{ColumnConstraint, Width};
+use comfy_table::{Cell, ColumnConstraint, Width};
 use earmark_control::command::{Failure, Output};
 
-use super::detail::detail;
+use super::detail::{detail, name_and_value};
+use super::of_router::{OfRouter, ROUTER};
 use super::{Row, new_table};
+use crate::cli::routers::names::RouterName;
 
 /// Rows that a part of a table has at most.
 const PART: usize = 1_000;
 /// Time that rows wait for further ones, so that parts are not too small.
 const WAIT: Duration = Duration::from_millis(50);
+/// Time that rows of several routers wait, whose first pages arrive one after the other.
+const ROUTERS_WAIT: Duration = Duration::from_millis(300);
 /// Lines of a table before its first row: border, header, border.
 const HEADER_LINES: usize = 3;
 /// Columns of a cell besides its content.
@@ -23,8 +27,12 @@ const PADDING: u16 = 2;
 pub(super) struct Printer<'a, R> {
     out: &'a mut Output,
     is_detailed: bool,
+    /// Whether the table has a column for the router.
+    has_routers: bool,
+    /// Time that rows wait for further ones.
+    wait: Duration,
     /// Rows of a table that are not printed yet.
-    rows: Vec<R>,
+    rows: Vec<OfRouter<R>>,
     printed: usize,
     printed_at: Instant,
     /// Widths of the columns so far.
@@ -35,22 +43,33 @@ pub(super) struct Printer<'a, R> {
 }
 
 impl<'a, R: Row> Printer<'a, R> {
-    pub(super) fn new(out: &'a mut Output, is_detailed: bool) -> Printer<'a, R> {
+    /// Creates a printer. `router_width` is the length of the longest name of a router, if rows have routers.
+    pub(super) fn new(
+        out: &'a mut Output,
+        is_detailed: bool,
+        router_width: Option<usize>,
+    ) -> Printer<'a, R> {
+        let router_column =
+            router_width.map(|width| u16::try_from(width).unwrap_or(u16::MAX - PADDING) + PADDING);
+        let has_routers = router_column.is_some();
+        let now = Instant::now();
         Printer {
             out,
             is_detailed,
+            has_routers,
+            wait: if has_routers { ROUTERS_WAIT } else { WAIT },
             rows: Vec::new(),
             printed: 0,
-            // The first rows do not wait.
-            printed_at: Instant::now() - WAIT,
-            widths: vec![0; R::COLUMNS.len()],
+            // The first rows of one daemon do not wait.
+            printed_at: if has_routers { now } else { now - WAIT },
+            widths: router_column.into_iter().chain(R::COLUMNS.iter().map(|_| 0)).collect(),
             border: String::new(),
             row: PhantomData,
         }
     }
 
     /// Prints the rows of a page, now or with the next ones.
-    pub(super) fn page(&mut self, rows: Vec<R>) -> Result<(), Failure> {
+    pub(super) fn page(&mut self, rows: Vec<OfRouter<R>>) -> Result<(), Failure> {
         if self.out.json || self.is_detailed {
             for row in rows {
                 self.one(&row)?;
@@ -59,12 +78,12 @@ impl<'a, R: Row> Printer<'a, R> {
             return Ok(());
         }
         self.rows.extend(rows);
-        let is_due = self.rows.len() >= PART || self.printed_at.elapsed() >= WAIT;
+        let is_due = self.rows.len() >= PART || self.printed_at.elapsed() >= self.wait;
         if is_due && !self.rows.is_empty() { self.part() } else { Ok(()) }
     }
 
     /// Prints one row as JSON or in detail.
-    fn one(&mut self, row: &R) -> Result<(), Failure> {
+    fn one(&mut self, row: &OfRouter<R>) -> Result<(), Failure> {
         let to = &mut self.out.to;
         if self.out.json {
             to.write_all(if self.printed == 0 { b"[" } else { b"," })?;
@@ -73,7 +92,10 @@ impl<'a, R: Row> Printer<'a, R> {
             if self.printed > 0 {
                 writeln!(to)?;
             }
-            to.write_all(detail(row).as_bytes())?;
+            if let Some(router) = &row.router {
+                to.write_all(name_and_value(ROUTER, router.as_str()).as_bytes())?;
+            }
+            to.write_all(detail(&row.row).as_bytes())?;
         }
         self.printed += 1;
         Ok(())
@@ -81,10 +103,16 @@ impl<'a, R: Row> Printer<'a, R> {
 
     /// Prints a part of a table. Columns are as wide as in the parts before, or wider.
     fn part(&mut self) -> Result<(), Failure> {
-        let headers: Vec<&str> = R::COLUMNS.iter().map(|(header, _)| *header).collect();
+        let router_header = self.has_routers.then_some(ROUTER);
+        let headers: Vec<&str> =
+            router_header.into_iter().chain(R::COLUMNS.iter().map(|(header, _)| *header)).collect();
         let mut table = new_table(&headers);
-        for row in self.rows.drain(..) {
-            table.add_row(R::COLUMNS.iter().map(|(_, cell)| cell(&row)));
+        for OfRouter { router, row } in self.rows.drain(..) {
+            let name = router.as_ref().map_or("", RouterName::as_str);
+            let router_cell = self.has_routers.then(|| Cell::new(name));
+            table.add_row(
+                router_cell.into_iter().chain(R::COLUMNS.iter().map(|(_, cell)| cell(&row))),
+            );
         }
         for (column, width) in table.column_iter_mut().zip(&self.widths) {
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(*width)));

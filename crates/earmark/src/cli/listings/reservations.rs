@@ -8,6 +8,8 @@ use earmark_control::{EnforcementRow, ReservationRow, SenderName, TrafficRow, Us
 use earmark_core::Rate;
 use earmark_core::amounts::show_octets;
 
+#[cfg(feature = "top")]
+use super::of_router::OfRouter;
 use super::sort::SortKey;
 #[cfg(feature = "top")]
 use super::sort::Sorted;
@@ -25,7 +27,7 @@ impl SortedReservations {
     /// # Errors
     /// There is no such column.
     pub(in crate::cli) fn by(column: &str, most: usize) -> Result<SortedReservations, Failure> {
-        Sorted::by(&[column.to_owned()], Some(most)).map(SortedReservations)
+        Sorted::by(&[column.to_owned()], Some(most), false).map(SortedReservations)
     }
 
     /// Adds a row.
@@ -33,12 +35,12 @@ impl SortedReservations {
     /// # Errors
     /// More are to be kept than can be.
     pub(in crate::cli) fn add(&mut self, row: ReservationRow) -> Result<(), Failure> {
-        self.0.add(row)
+        self.0.add(OfRouter { router: None, row })
     }
 
     /// Returns the rows in their order.
     pub(in crate::cli) fn finish(self) -> Vec<ReservationRow> {
-        self.0.finish().0
+        self.0.finish().0.into_iter().map(|row| row.row).collect()
     }
 }
 

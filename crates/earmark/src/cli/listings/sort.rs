@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use earmark_control::command::Failure;
 
 use super::Row;
+use super::of_router::{OfRouter, ROUTER};
 
 /// Most rows that are kept.
 pub(super) const MAX_SORTED: usize = 200_000;
@@ -59,32 +60,61 @@ impl SortKey {
     }
 }
 
-/// A column to sort by: its value in a row.
-type Column<R> = fn(&R) -> SortKey;
+/// A column to sort by.
+enum Column<R> {
+    /// The router of a row.
+    Router,
+    /// The value in a row.
+    OfRow(fn(&R) -> SortKey),
+}
+
+impl<R> Column<R> {
+    fn key(&self, OfRouter { router, row }: &OfRouter<R>) -> SortKey {
+        match self {
+            Column::Router => SortKey::of(router.as_ref(), |name| SortKey::text(name.as_str())),
+            Column::OfRow(key) => key(row),
+        }
+    }
+}
 
 /// Rows in the order of some columns.
 pub(super) struct Sorted<R> {
     columns: Vec<(Column<R>, bool)>,
-    rows: Vec<(Vec<SortKey>, R)>,
+    rows: Vec<(Vec<SortKey>, OfRouter<R>)>,
     /// Most rows that are printed.
     limit: Option<usize>,
     seen: usize,
 }
 
 impl<R: Row> Sorted<R> {
-    /// Creates an empty list, to be sorted by columns, of which the first `limit` rows are printed.
+    /// Creates an empty list, to be sorted by columns, of which the first `limit` rows are printed. Rows of routers can also be
+    /// sorted by the router.
     ///
     /// # Errors
     /// There is no column of a name.
-    pub(super) fn by(columns: &[String], limit: Option<usize>) -> Result<Sorted<R>, Failure> {
+    pub(super) fn by(
+        columns: &[String],
+        limit: Option<usize>,
+        has_routers: bool,
+    ) -> Result<Sorted<R>, Failure> {
         let column = |text: &String| {
             let (name, is_descending) = match text.strip_prefix('-') {
                 Some(name) => (name, true),
                 None => (text.as_str(), false),
             };
+            if has_routers && name == ROUTER {
+                return Ok((Column::Router, is_descending));
+            }
             let found = R::SORT.iter().find(|(known, _)| *known == name);
-            let names = || R::SORT.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            found.map(|(_, column)| (*column, is_descending)).ok_or_else(|| {
+            let router = has_routers.then_some(ROUTER);
+            let names = || {
+                router
+                    .into_iter()
+                    .chain(R::SORT.iter().map(|(name, _)| *name))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
+            found.map(|(_, column)| (Column::OfRow(*column), is_descending)).ok_or_else(|| {
                 let message = format!("cannot sort by {name:?}");
                 Failure::new("unknown_column", message, format!("the columns are {}", names()))
             })
@@ -97,7 +127,7 @@ impl<R: Row> Sorted<R> {
     ///
     /// # Errors
     /// There are too many rows.
-    pub(super) fn add(&mut self, row: R) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, row: OfRouter<R>) -> Result<(), Failure> {
         let most = self.limit.unwrap_or(MAX_SORTED).min(MAX_SORTED);
         self.seen += 1;
         if self.seen > most && self.limit.is_none_or(|limit| limit > MAX_SORTED) {
@@ -105,7 +135,7 @@ impl<R: Row> Sorted<R> {
             let hint = "--limit N prints the first N of all rows; filters such as --to reduce them";
             return Err(Failure::new("too_many_rows", message, hint));
         }
-        self.rows.push((self.columns.iter().map(|(column, _)| column(&row)).collect(), row));
+        self.rows.push((self.columns.iter().map(|(column, _)| column.key(&row)).collect(), row));
         // Sorting only sometimes keeps its cost per row logarithmic.
         if self.rows.len() > most + most.max(1_024) {
             self.keep(most);
@@ -125,7 +155,7 @@ impl<R: Row> Sorted<R> {
     }
 
     /// Returns the rows, and whether there are more than were to be printed.
-    pub(super) fn finish(mut self) -> (Vec<R>, bool) {
+    pub(super) fn finish(mut self) -> (Vec<OfRouter<R>>, bool) {
         self.keep(self.limit.unwrap_or(MAX_SORTED));
         (
             self.rows.into_iter().map(|(_, row)| row).collect(),

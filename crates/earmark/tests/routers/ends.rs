@@ -1,0 +1,54 @@
+//! However a command ends, neither `ssh` nor sockets stay.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::fake::{Network, ok};
+
+/// Waits until a condition holds.
+fn wait_until(what: &str, is_true: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_true() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill").args(["-s", name, &child.id().to_string()]).status();
+    assert!(status.expect("kill runs").success());
+}
+
+#[test]
+fn signals_leave_nothing() {
+    for name in ["INT", "TERM", "HUP", "KILL"] {
+        let network = Network::new(name);
+        network.daemon("r1", |_| ok(&json!({ "node": "r1" })));
+        let mut command =
+            network.command(&["--on", "r1,hangs", "--connect-timeout", "60s", "watch"]);
+        let mut child =
+            command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command runs");
+        wait_until("ssh is started", || network.leftovers().matches("process").count() == 2);
+        signal(&child, name);
+        assert!(!child.wait().expect("the command ends").success(), "{name}");
+        wait_until(&format!("nothing is left after {name}"), || network.leftovers().is_empty());
+    }
+}
+
+/// The reader of the output closes it.
+#[test]
+fn closed_output_leaves_nothing() {
+    let network = Network::new("pipe");
+    let event =
+        json!({ "event": { "at_s": 1.0, "protocol": "rsvp", "event": "path", "text": "a flow" } });
+    network
+        .daemon("r1", move |_| [ok(&json!({ "node": "r1" })), vec![event.clone(); 100]].concat());
+    let mut command = network.command(&["--on", "r1", "watch"]);
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the command runs");
+    drop(child.stdout.take());
+    assert!(child.wait().expect("the command ends").success());
+    assert_eq!(network.leftovers(), "");
+}
