@@ -6,6 +6,8 @@
 mod ends;
 #[path = "routers/fake.rs"]
 mod fake;
+#[path = "routers/hops.rs"]
+mod hops;
 
 use earmark_testkit::command_line::{status, stderr, stdout};
 use serde_json::{Value, json};

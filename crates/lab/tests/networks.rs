@@ -19,6 +19,8 @@ mod classes;
 mod engine_event;
 #[path = "networks/ffmpeg.rs"]
 mod ffmpeg;
+#[path = "networks/hops.rs"]
+mod hops;
 #[path = "networks/interworking.rs"]
 mod interworking;
 #[path = "networks/middleboxes.rs"]
@@ -56,7 +58,7 @@ fn main() -> ExitCode {
     // The tests wait more than they compute.
     arguments.test_threads = arguments.test_threads.or(Some(2));
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 29] = [
+    let tests: [(&str, Test); 30] = [
         (
             "a_path_is_open_while_its_session_lives",
             middleboxes::a_path_is_open_while_its_session_lives,
@@ -118,6 +120,7 @@ fn main() -> ExitCode {
         ),
         ("silence_ends_a_stream", yessir::silence_ends_a_stream),
         ("a_reservation_by_nsis_follows_the_route", qos::a_reservation_by_nsis_follows_the_route),
+        ("flows_of_all_protocols_are_traced", hops::flows_of_all_protocols_are_traced),
         ("readme_commands_have_the_outcomes_shown", readme::commands_have_the_outcomes_shown),
     ];
     let trial = |(name, test): (&str, Test), obstacle: Option<&String>| match obstacle {

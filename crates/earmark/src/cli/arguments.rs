@@ -78,6 +78,7 @@ And anywhere on the path:
 
 On the daemons of other machines, over SSH:
   earmark --on r1,r2,r3 show reservations --sort=-rate     # one listing, each row with its router
+  earmark --on r1,r2,r3 trace 10.0.2.2:5001 --from 10.0.1.1:4000   # what the flow has at each router
 
 Through firewalls and address translators:
   earmark expose 5001                               # on the receiver: prints its external address and port

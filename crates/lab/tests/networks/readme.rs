@@ -22,7 +22,7 @@ use crate::net::{Net, REFRESH, SLACK};
 use crate::stream::{STREAM, Stream, loss, watch};
 
 /// Name under which this program is the `earmark` command, whose `main` is one call of [`earmark::cli::main`].
-const COMMAND: &str = "earmark";
+pub(crate) const COMMAND: &str = "earmark";
 const SECTION: &str = "\n## Using it\n";
 const NO_SECTION: &str = "README.md has no section \"Using it\"";
 const NODES: [&str; 4] = ["h1", "r1", "r2", "h2"];

@@ -1,10 +1,11 @@
 //! `earmark --on ROUTER,...`: commands on the daemons of other machines.
 //!
 //! `names` parses the routers, `forwarding` has the `ssh` of one router and `connections` those of all, `labels` adds the router to
-//! each line, and `report` prints the failure of a router.
+//! each line, `report` prints the failure of a router, and `hops` follows a flow from router to router.
 
 mod connections;
 mod forwarding;
+mod hops;
 pub(crate) mod labels;
 pub(crate) mod names;
 pub(crate) mod options;
@@ -44,6 +45,8 @@ enum Kind {
     Listing,
     /// Events of all routers as they come.
     Events,
+    /// A flow from router to router.
+    Hops,
     /// One answer of each router.
     Query,
     /// One router only: the command changes something, or lasts as long as its connection.
@@ -61,6 +64,7 @@ fn kind(command: &Command) -> Kind {
         ) => Kind::Query,
         Command::Show { what: Show::Listing(_), .. } => Kind::Listing,
         Command::Watch(_) => Kind::Events,
+        Command::Trace(_) => Kind::Hops,
         Command::Decode { .. } | Command::Schema | Command::Token(_) => Kind::Local,
         #[cfg(feature = "history")]
         Command::History(_) | Command::Usage(_) => Kind::Local,
@@ -71,12 +75,22 @@ fn kind(command: &Command) -> Kind {
 /// Returns the routers of a command, and refuses a command that cannot run there.
 ///
 /// # Errors
-/// The command uses no daemon, or takes one router.
+/// The command uses no daemon, or takes one router; routers are named twice.
 pub(super) fn of<'a>(
     options: &'a RouterOptions,
     command: &'a Command,
 ) -> Result<Option<&'a RouterNames>, Failure> {
-    let Some(names) = &options.on else { return Ok(None) };
+    let own = match command {
+        Command::Trace(trace) => trace.on.as_ref(),
+        _ => None,
+    };
+    let names = match (&options.on, own) {
+        (Some(_), Some(_)) => {
+            return Err(wrong_usage("--on names the routers twice, before and after the command"));
+        }
+        (None, None) => return Ok(None),
+        (Some(names), None) | (None, Some(names)) => names,
+    };
     match kind(command) {
         Kind::Local => Err(wrong_usage(
             "--on: this command uses no daemon; run it without --on, or log in on the router",
@@ -106,6 +120,9 @@ impl RemoteCommand<'_> {
     /// the outcome is that of a failure.
     pub(super) fn run(&self, command: &Arc<Command>, run: RunOnOne) -> Result<Outcome, Failure> {
         let RemoteCommand { names, options, socket, json } = *self;
+        if let Command::Trace(trace) = &**command {
+            hops::check(trace)?;
+        }
         let connections = Connections::open(names, options, socket, json)?;
         let routers = &connections.routers;
         let has_failed = connections.has_failed;
@@ -122,6 +139,9 @@ impl RemoteCommand<'_> {
             }
             (Command::Watch(options), _) => {
                 watch::watch_all(routers, options, names.width(), json, &mut failed)?
+            }
+            (Command::Trace(options), _) => {
+                hops::trace(routers, options, &mut Output::new(json), &mut failed)?
             }
             (_, Kind::One) => {
                 let router = &routers[0];
@@ -237,6 +257,8 @@ mod tests {
             ("--on r1,r2 config diff", Some(2)),
             ("--on r1,r2 config apply --dry-run", Some(2)),
             ("--on r1,r2 watch", Some(2)),
+            ("--on r1,r2 trace 10.0.2.2:5001", Some(2)),
+            ("trace --on r1,r2,r3 10.0.2.2:5001", Some(3)),
             ("--on r1 listen --on 10.0.2.2:5001", Some(1)),
             ("--on r1 release --all", Some(1)),
             ("--on r1 config apply", Some(1)),
@@ -255,6 +277,7 @@ mod tests {
             ("--on r1,r2 ping 10.0.2.2", "it takes one router"),
             ("--on r1 schema", "uses no daemon"),
             ("--on r1 decode x.pcap", "uses no daemon"),
+            ("--on r1 trace --on r2 10.0.2.2:5001", "twice"),
             ("--on r1,r1 show links", "named twice"),
             ("--on -oX show links", ""),
             ("--on=-oX show links", "begins with `-`"),

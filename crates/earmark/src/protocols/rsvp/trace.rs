@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::cli::arguments::values::{self, endpoint, ip_protocol};
 use crate::cli::outcome::Outcome;
+use crate::cli::routers::names::RouterNames;
 use crate::cli::table::{new_table, number};
 use crate::cli::wait::next_event;
 
@@ -30,14 +31,21 @@ Examples:
   earmark trace 10.0.2.2:5001 --from 10.0.1.1:4000       # if there are several senders, or from another node
   earmark trace 10.0.2.2:5001 --last-hop 10.0.5.1        # the receiver does not answer: start at this router
   earmark trace 239.1.2.3:5001 --from 10.0.1.1 --json
+  earmark trace --on r1,r2,r3 10.0.2.2:5001 --from 10.0.1.1:4000   # what each of these routers gives a flow of any protocol
 
-The request (RFC 2745) starts at the receiver, or here for a group, and follows the recorded path from node to node
+Without --on, RSVP traces its own reservation: any node can ask, and needs no login elsewhere. With --on, each router is asked
+over SSH where the packets of the flow go from there and what they get: reservations of all protocols, and whether the kernel
+enforces them, but only at routers that are named and that let you log in. The trace begins at the router that has the source, or
+at the first one named, and follows the next hop to the router that has its address.
+
+Without --on the request (RFC 2745) starts at the receiver, or here for a group, and follows the recorded path from node to node
 towards the sender. Each node adds its state: what is reserved on its link, for whom, what the sender announces, and the
 refresh period. Routers without RSVP are counted. No state changes.
 
 If a node does not answer, the path is traced again hop by hop to find it, which takes some seconds.
 A reservation larger than that of the hop before is merged with others; \"nothing\" means best effort.
-Exit status: 0 the whole path answered, 1 a node has no state of the flow, 4 a node did not answer in time.")]
+Exit status: 0 the whole path answered, 1 a node has no state of the flow, 4 a node did not answer in time. With --on: 0 the
+packets arrive, 1 they do not or a router failed, 4 a router did not answer in time, 5 the path leaves the routers named.")]
 pub(crate) struct TraceOptions {
     /// Destination of the flow.
     #[arg(value_name = "HOST:PORT", value_parser = endpoint)]
@@ -48,7 +56,10 @@ pub(crate) struct TraceOptions {
     /// IP protocol of the flow: udp, tcp, esp, ah or a number.
     #[arg(long, value_name = "NAME", default_value = "udp", value_parser = ip_protocol)]
     pub(crate) ip_protocol: u8,
-    /// The node to start at [default: the receiver; for a group, this node].
+    /// Follow the flow from router to router over SSH, and ask each for its reservations.
+    #[arg(long, value_name = "ROUTER,...", value_parser = RouterNames::parse)]
+    pub(crate) on: Option<RouterNames>,
+    /// The node to start at, without --on [default: the receiver; for a group, this node].
     #[arg(long, value_name = "ADDR")]
     pub(crate) last_hop: Option<IpAddr>,
     /// Query at most this many nodes; 0 means no limit.
