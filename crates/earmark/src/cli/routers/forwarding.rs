@@ -214,13 +214,21 @@ impl Forwarding {
             return failure;
         }
         let deadline = Instant::now() + MESSAGE_WAIT;
-        while self.messages().text.is_empty() && Instant::now() < deadline {
+        let is_known = || {
+            let messages = self.messages();
+            messages.has_ended || !messages.text.is_empty()
+        };
+        while !is_known() && Instant::now() < deadline {
             thread::sleep(ATTEMPTS);
         }
-        if self.messages().text.is_empty() {
-            failure
-        } else {
-            self.ssh_failure("the daemon cannot be reached")
+        let (has_ended, is_silent) = {
+            let messages = self.messages();
+            (messages.has_ended, messages.text.is_empty())
+        };
+        match (has_ended, is_silent) {
+            (true, _) => self.ssh_failure("`ssh` has ended"),
+            (false, false) => self.ssh_failure("the daemon cannot be reached"),
+            (false, true) => failure,
         }
     }
 
