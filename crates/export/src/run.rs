@@ -149,7 +149,8 @@ impl Exporter {
     }
 }
 
-fn wait(span: Duration, stop: &AtomicBool) {
+/// Waits, at most until `stop` is set.
+pub(crate) fn wait(span: Duration, stop: &AtomicBool) {
     let mut left = span;
     while !left.is_zero() && !stop.load(Ordering::Relaxed) {
         let step = left.min(STEP);
