@@ -217,11 +217,11 @@ fn report(report: &Report) {
     match report {
         Report::Watching => eprintln!("{PROGRAM}: watching the daemon"),
         Report::Publishing { server } => eprintln!("{PROGRAM}: publishing to {server}"),
-        Report::Dropped(events) => {
-            eprintln!("{PROGRAM}: {events} events were lost since the start");
-        }
+        Report::Dropped(events) => eprintln!("{PROGRAM}: events lost since the start: {events}"),
         Report::Undelivered(events) => {
-            eprintln!("{PROGRAM}: {events} events are lost: the server has not acknowledged them");
+            eprintln!(
+                "{PROGRAM}: events lost at the end, which the server has not acknowledged: {events}"
+            );
         }
         Report::Failed(failure) => {
             // Without standard error, there is nobody to tell.

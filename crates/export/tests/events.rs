@@ -23,7 +23,7 @@ type Test = fn() -> Outcome;
 fn main() {
     let arguments = Arguments::from_args();
     let has_server = Command::new("nats-server").arg("--version").output().is_ok();
-    let with_server: [(&str, Test); 12] = [
+    let with_server: [(&str, Test); 13] = [
         ("events_arrive_in_order", events_arrive_in_order),
         ("killed_server_loses_nothing_within_buffer", killed_server_loses_nothing_within_buffer),
         ("suspended_server_stores_events_once", suspended_server_stores_events_once),
@@ -35,6 +35,7 @@ fn main() {
         ("too_large_event_is_told", too_large_event_is_told),
         ("filter_selects_protocols", filter_selects_protocols),
         ("credentials_are_used_and_refusals_named", credentials_are_used_and_refusals_named),
+        ("missing_permission_is_named", missing_permission_is_named),
         ("missing_stream_is_named", missing_stream_is_named),
     ];
     let without_server: [(&str, Test); 3] = [
@@ -160,7 +161,7 @@ fn overflow_is_counted_and_told() -> Outcome {
         messages.iter().filter_map(|(_, object)| object["sequence"].as_u64()).collect();
     let last = sequences.last().copied().unwrap_or(0);
     check(last == sequences.len() as u64 + events, &format!("{events} are missing of {last}"))?;
-    export.wait_for_error(" events were lost since the start")
+    export.wait_for_error("events lost since the start: ")
 }
 
 /// A stream that refuses messages while it is full gets them as soon as there is room.
@@ -364,6 +365,29 @@ fn credentials_are_used_and_refusals_named() -> Outcome {
     check(!works && text.contains("refuses a connection without credentials"), &text)
 }
 
+/// The permissions that docs/events.md names suffice; a user with others learns which one is missing.
+fn missing_permission_is_named() -> Outcome {
+    let place = TemporaryDirectory::new("permissions");
+    let users = r#"authorization { users: [
+        { user: a, password: b, permissions: {
+            publish: ["earmark.>", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.CREATE.*"], subscribe: ["_INBOX.>"] } },
+        { user: c, password: d, permissions: { publish: ["other.>"], subscribe: ["_INBOX.>"] } } ] }"#;
+    let broker = Broker::start(&place.0, users)?;
+    let daemon = Daemon::start(&place.0)?;
+    let file = secret(&place, "a", "user=a\npassword=b\n")?;
+    let export = Export::to_broker(&place, &daemon, &broker, &["--credentials", &file])?;
+    let watch = daemon.accept()?;
+    export.wait_for_error("publishing to nats://")?;
+    drop(export);
+    drop(watch);
+    let file = secret(&place, "c", "user=c\npassword=d\n")?;
+    let export = Export::start(&place, &daemon, &broker.url(), &["--credentials", &file])?;
+    let _watch = daemon.accept()?;
+    export
+        .wait_for_error("Permissions Violation for Publish to \"earmark.r1.export.connected\"")?;
+    export.wait_for_error("the user needs the permissions")
+}
+
 /// Without a stream, and without JetStream, events wait, and the error says what to do.
 fn missing_stream_is_named() -> Outcome {
     for (jetstream, advice) in [(true, "--create-stream EARMARK"), (false, "enable JetStream")] {
@@ -463,5 +487,5 @@ fn undelivered_events_are_counted_at_the_end() -> Outcome {
     export.stop()?;
     // The events, and the reports that the watch has begun and ended.
     let text = export.errors();
-    check(text.contains("7 events are lost: the server has not acknowledged them"), &text)
+    check(text.contains("which the server has not acknowledged: 7\n"), &text)
 }
