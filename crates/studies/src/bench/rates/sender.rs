@@ -31,6 +31,8 @@ const MESSAGES: usize = 64;
 const IDLE: Duration = Duration::from_micros(250);
 /// Time without any message after which the missing ones count as lost.
 const QUIET: Duration = Duration::from_millis(300);
+/// The same for sessions that are to stay: a large table of the router that grows may take longer than [`QUIET`].
+const LONG_QUIET: Duration = Duration::from_secs(3);
 /// Silence after which a GIST node may again send its full allowance of a second (RFC 5971 section 5.3.3).
 const ALLOWANCE: Duration = Duration::from_secs(1);
 /// Time for late answers, which do not count.
@@ -318,10 +320,10 @@ impl<'s> Sender<'s> {
                 continue;
             }
             self.flush();
-            self.await_answers(UNANSWERED, supervision)?;
+            self.await_answers(UNANSWERED, LONG_QUIET, supervision)?;
         }
         self.flush();
-        self.settle(supervision)
+        self.await_answers(0, LONG_QUIET, supervision)
     }
 
     /// Offers pairs at a rate: a session is released a while after its set-up. Returns whether the pace was kept.
@@ -378,11 +380,16 @@ impl<'s> Sender<'s> {
 
     /// Waits until everything is through, or no more messages arrive.
     fn settle(&mut self, supervision: &Supervision<'_>) -> Result<()> {
-        self.await_answers(0, supervision)
+        self.await_answers(0, QUIET, supervision)
     }
 
-    /// Waits until at most `most` messages are under way; gives up those for which no more answers arrive.
-    fn await_answers(&mut self, most: u64, supervision: &Supervision<'_>) -> Result<()> {
+    /// Waits until at most `most` messages are under way; gives them up when nothing has arrived for `quiet`.
+    fn await_answers(
+        &mut self,
+        most: u64,
+        quiet: Duration,
+        supervision: &Supervision<'_>,
+    ) -> Result<()> {
         let (mut last, mut seen) = (Instant::now(), self.progress());
         while self.under_way() > most {
             if self.receive()? == 0 {
@@ -390,7 +397,7 @@ impl<'s> Sender<'s> {
             }
             if self.progress() > seen {
                 (last, seen) = (Instant::now(), self.progress());
-            } else if last.elapsed() >= QUIET {
+            } else if last.elapsed() >= quiet {
                 self.count_lost();
             }
             supervision.check_interrupted()?;
