@@ -31,7 +31,7 @@ const MESSAGES: usize = 64;
 const IDLE: Duration = Duration::from_micros(250);
 /// Time without any message after which the missing ones count as lost.
 const QUIET: Duration = Duration::from_millis(300);
-/// The same for sessions that are to stay: a large table of the router that grows may take longer than [`QUIET`].
+/// Longer time for sessions that are to stay: a large table of the router that grows may take longer than [`QUIET`].
 const LONG_QUIET: Duration = Duration::from_secs(3);
 /// Silence after which a GIST node may again send its full allowance of a second (RFC 5971 section 5.3.3).
 const ALLOWANCE: Duration = Duration::from_secs(1);
