@@ -146,14 +146,7 @@ impl RemoteCommand<'_> {
             (_, Kind::One) => {
                 let router = &routers[0];
                 let mut out = labelled_output(&router.name, names.width(), json);
-                match run(command, &router.socket, &mut out) {
-                    Err(failure) if is_own(&failure) => return Err(failure),
-                    Err(failure) => {
-                        failed(router, failure);
-                        Outcome::Failed
-                    }
-                    Ok(outcome) => outcome,
-                }
+                outcome_of(router, run(command, &router.socket, &mut out), &mut failed)?
             }
             _ => query(routers, command, run, names.width(), json, &mut failed)?,
         };
@@ -164,6 +157,24 @@ impl RemoteCommand<'_> {
 /// Returns whether a failure is one of this process, not of a router.
 fn is_own(failure: &Failure) -> bool {
     [WRONG_USAGE, "broken_pipe"].contains(&failure.code)
+}
+
+/// Returns the outcome of a command on one router, whose failure is reported.
+///
+/// # Errors
+/// The failure is one of this process.
+fn outcome_of(
+    router: &Router,
+    result: Result<Outcome, Failure>,
+    failed: &mut dyn FnMut(&Router, Failure),
+) -> Result<Outcome, Failure> {
+    match result {
+        Err(failure) if !is_own(&failure) => {
+            failed(router, failure);
+            Ok(Outcome::Failed)
+        }
+        other => other,
+    }
 }
 
 /// Asks all routers at the same time, and prints the answers in the order of the routers.
@@ -202,14 +213,9 @@ fn query(
         };
         out.write_all(&octets)?;
         out.flush()?;
-        match result {
-            Ok(Outcome::Done) => {}
-            Ok(other) => outcome = other,
-            Err(failure) if is_own(&failure) => return Err(failure),
-            Err(failure) => {
-                failed(router, failure);
-                outcome = Outcome::Failed;
-            }
+        match outcome_of(router, result, failed)? {
+            Outcome::Done => {}
+            other => outcome = other,
         }
     }
     Ok(outcome)
