@@ -16,6 +16,7 @@ use crate::log::Loss;
 use crate::packet::{Body, Packet};
 use crate::packet_filter::{PacketFilter, Passage};
 use crate::port::Ports;
+use crate::processor::Processor;
 use crate::rsvp_udp::RsvpOverUdp;
 
 /// A host or router.
@@ -41,6 +42,8 @@ pub(crate) struct Host {
     pub(crate) filter: Option<Box<PacketFilter>>,
     /// Error number with which traffic control refuses every installation, if any.
     pub(crate) refuse: Option<u16>,
+    /// The processor of the daemon, if its turns take time.
+    pub(crate) processor: Option<Box<Processor>>,
 }
 
 /// Treatment of a packet that has arrived.
@@ -86,6 +89,7 @@ impl Host {
             rsvp_over_udp: RsvpOverUdp::Off,
             filter: None,
             refuse: None,
+            processor: None,
         }
     }
 

@@ -25,11 +25,13 @@
 //!   ([`Network::set_accept_policy`], [`Network::set_reading`]).
 //! - **Packet filters** drop, forward and translate the packets that a node forwards, by the rules of its daemon and its
 //!   guarded interfaces, with connection tracking as in Linux ([`Network::guard`]). Rules end by themselves.
+//! - **Processors**: the turns of a daemon take time by a [`CostModel`], and messages wait for it in receive buffers, or
+//!   are lost ([`Network::set_processor`]). By default they take none.
 //! - **Captures** ([`Network::capture`]) record the signalling of a node as whole IP packets, for other tools to read.
 //!
 //! # Scope and limits
-//! Links connect exactly two nodes. There is no fragmentation, no ARP and no bit error in data; host processing takes
-//! no time. Multicast trees change everywhere at once, as no protocol for them runs. Packets have no IPv6 flow label,
+//! Links connect exactly two nodes. There is no fragmentation, no ARP and no bit error in data. Forwarding and traffic
+//! control take no time of their own, and the work of daemons only with a [`CostModel`]. Multicast trees change everywhere at once, as no protocol for them runs. Packets have no IPv6 flow label,
 //! and messages are sent in IP only, except as [`RsvpOverUdp`] says. Traffic control and packet filters fail only on
 //! request ([`Network::refuse_installations`], [`Network::refuse_filter_rules`]). Fluid passes packet filters. A router
 //! with a packet filter is the destination of no stream.
@@ -63,6 +65,7 @@ mod packet;
 mod packet_filter;
 mod pattern;
 mod port;
+mod processor;
 mod rsvp_udp;
 mod scheduler;
 mod traffic;
@@ -79,6 +82,7 @@ pub use network::Network;
 pub use network::links::{LinkEnd, LinkSpec};
 pub use packet::Packet;
 pub use pattern::TrafficPattern;
+pub use processor::{Cause, CostModel, ProcessorUse, ReceiveBuffer, Turn};
 pub use rsvp_udp::RsvpOverUdp;
 pub use scheduler::{
     Fifo, FluidSharing, Next, PacketClass, Scheduler, StrictPriority, WeightedFairQueueing,

@@ -85,6 +85,8 @@ pub enum Loss {
     Fault,
     /// A queue was full.
     QueueFull,
+    /// The receive buffer of its socket was full, because the processor of the daemon was busy.
+    BufferFull,
     /// No process receives its protocol here.
     NobodyListens,
 }

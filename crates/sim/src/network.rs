@@ -9,6 +9,7 @@ mod interfaces;
 pub(crate) mod links;
 mod multicast;
 mod packet_filter;
+mod processing;
 mod traffic;
 mod transmission;
 
@@ -58,6 +59,8 @@ pub(crate) enum Scheduled {
     Connection(NodeId, Box<(Pair, ConnectionId, ConnectionEvent)>),
     /// A connection that could not be attempted is reported to the daemon.
     Closed(NodeId, ConnectionId, CloseReason),
+    /// A turn of the daemon of this number ends.
+    EndTurn(NodeId, u64, Box<Effects<Event>>),
 }
 
 /// Nodes, links and streams, and their future events. The crate's documentation describes the model.
@@ -284,6 +287,7 @@ impl Network {
                 self.note(node, LogEvent::Connection(connection, Err(reason)));
                 self.drive(node, Input::Stream(StreamEvent::Closed { connection, reason }));
             }
+            Scheduled::EndTurn(node, daemon, effects) => self.end_turn(node, daemon, &effects),
         }
         true
     }

@@ -35,6 +35,9 @@ impl Network {
         let host = &mut self.hosts[node.0];
         host.node = None;
         host.expire_at = None;
+        if let Some(processor) = &mut host.processor {
+            processor.clear();
+        }
         self.reset_connections(node);
         self.note(node, LogEvent::Killed);
     }
@@ -177,24 +180,38 @@ impl Network {
         self.drive(node, Input::Host(update));
     }
 
-    /// Passes one input to a node; executes all effects.
+    /// Passes one input to a node; executes all effects. If the node has a processor, later.
     pub(crate) fn drive(&mut self, node: NodeId, input: Input<'_>) {
-        let Some(engine) = &mut self.hosts[node.0].node else {
+        let host = &mut self.hosts[node.0];
+        let Some(engines) = &mut host.node else {
             return;
         };
+        if host.processor.is_some() {
+            return self.queue_input(node, input);
+        }
         let mut effects = core::mem::take(&mut self.effects);
-        engine.handle(self.now, input, &mut effects);
-        engine.bundle(&mut effects);
-        let attempts = engine.take_attempts();
-        for attempt in attempts {
-            self.note(node, LogEvent::Attempt(attempt));
-        }
-        let mut refused = Refused::default();
-        for effect in effects.iter() {
-            self.execute(node, &effects, effect, &mut refused);
-        }
+        engines.handle(self.now, input, &mut effects);
+        engines.bundle(&mut effects);
+        self.note_attempts(node);
+        self.carry_out(node, &effects);
         effects.clear();
         self.effects = effects;
+    }
+
+    /// Logs the attempts to reserve since the last time.
+    pub(crate) fn note_attempts(&mut self, node: NodeId) {
+        let engines = self.hosts[node.0].node.as_mut();
+        for attempt in engines.map(Node::take_attempts).unwrap_or_default() {
+            self.note(node, LogEvent::Attempt(attempt));
+        }
+    }
+
+    /// Executes the effects of an input.
+    pub(crate) fn carry_out(&mut self, node: NodeId, effects: &Effects<Event>) {
+        let mut refused = Refused::default();
+        for effect in effects.iter() {
+            self.execute(node, effects, effect, &mut refused);
+        }
         for (installation, errno) in refused.installations {
             self.note(node, LogEvent::Refused(installation, errno));
             let claim = installation.claim;
@@ -212,6 +229,9 @@ impl Network {
         let Some(deadline) = host.node.as_ref().and_then(Node::next_deadline) else {
             return;
         };
+        if host.processor.as_ref().is_some_and(|processor| processor.expiry_waits) {
+            return; // it is planned again afterwards
+        }
         let due = deadline.max(self.now);
         if host.expire_at.is_none_or(|planned| due < planned) {
             host.expire_at = Some(due);
