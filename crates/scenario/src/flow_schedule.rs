@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use earmark_core::Time;
 use earmark_core::random::{RandomStreams, Stream};
-use earmark_sim::distributions::exponential;
+use earmark_sim::distributions::{exponential, poisson};
 
 use crate::endpoints::Ends;
-use crate::scenario::{Arrivals, Flows, Scenario};
+use crate::lifetime::LifetimeLaw;
+use crate::scenario::{Arrivals, Flows, Initial, Scenario};
 use crate::topology::Topology;
 
 /// First port of flows: even ports as for RTP, reused from the first one on.
@@ -41,15 +42,15 @@ pub struct ScheduledFlow {
     pub ends: Time,
 }
 
-/// Draws all flows of a scenario for this seed, ordered by start time. Nodes must be those of the topology
-/// ([`Scenario::check`]).
+/// Draws all flows of a scenario for this seed, ordered by start time. The scenario must be valid, and its nodes those of
+/// the topology ([`Scenario::check`]).
 pub fn draw(scenario: &Scenario, topology: &Topology, seed: u64) -> Vec<ScheduledFlow> {
     let random = RandomStreams::new(seed);
     let end = Time::ZERO + scenario.duration;
     let mut schedule = Vec::new();
     for (number, flows) in scenario.flows.iter().enumerate() {
         let drawing = Drawing { number, flows, ends: flows.between.ends(topology), end };
-        for slot in 0..flows.count {
+        for slot in 0..initial(flows, &random) {
             let stream = |what: &str| random.stream(&format!("{what} {} {slot}", flows.name));
             let mut dice = [stream("lives"), stream("ends")];
             drawing.slot(slot as usize, &mut dice, &mut schedule);
@@ -67,6 +68,24 @@ pub fn draw(scenario: &Scenario, topology: &Topology, seed: u64) -> Vec<Schedule
     schedule
 }
 
+/// Returns the number of flows at the start.
+fn initial(flows: &Flows, random: &RandomStreams) -> u64 {
+    let count = u64::from(flows.count);
+    match flows.initial {
+        Initial::None => 0,
+        Initial::Stationary if arrive(flows) => {
+            let mut dice = random.stream(&format!("initial {}", flows.name));
+            poisson(&mut dice, count as f64)
+        }
+        Initial::Stationary | Initial::New => count,
+    }
+}
+
+/// Whether flows arrive later, whatever becomes of the others.
+fn arrive(flows: &Flows) -> bool {
+    flows.arrivals == Arrivals::Poisson && flows.lifetime.mean().is_some()
+}
+
 /// Parameters of one group of flows.
 struct Drawing<'a> {
     number: usize,
@@ -78,15 +97,23 @@ struct Drawing<'a> {
 impl Drawing<'_> {
     /// Draws one of the initial flows, and if flows are replaced, each of its successors.
     fn slot(&self, slot: usize, dice: &mut [Stream; 2], schedule: &mut Vec<ScheduledFlow>) {
-        let spread = dice[0].uniform(Duration::ZERO, self.flows.spread);
-        let mut starts = Time::ZERO + self.flows.starts + spread;
-        while starts < self.end {
-            let Some(flow) = self.flow(slot, starts, dice) else { break };
-            schedule.push(flow);
-            if flow.ends == starts || self.flows.arrivals == Arrivals::Poisson {
-                break; // zero lifetimes would never reach the end
+        let begins = Time::ZERO + self.flows.starts;
+        let first = begins + dice[0].uniform(Duration::ZERO, self.flows.spread);
+        // An initial flow of the steady state is there from the beginning on, and starts late only for the network.
+        let remaining = match self.flows.initial {
+            Initial::Stationary => self.flows.lifetime.draw_remaining(&mut dice[0]),
+            Initial::New | Initial::None => None,
+        };
+        let mut next = match remaining {
+            Some(remaining) => self.flow_until(slot, first, Some(begins + remaining), dice),
+            None => self.flow(slot, first, dice),
+        };
+        while let Some(flow) = next.filter(|flow| flow.starts < self.end) {
+            if flow.ends > flow.starts {
+                schedule.push(flow);
             }
-            starts = flow.ends;
+            let is_replaced = self.flows.arrivals == Arrivals::Replaced;
+            next = if is_replaced { self.flow(slot, flow.ends, dice) } else { None };
         }
     }
 
@@ -107,10 +134,20 @@ impl Drawing<'_> {
     }
 
     fn flow(&self, place: usize, starts: Time, dice: &mut [Stream; 2]) -> Option<ScheduledFlow> {
-        let [dice, dice_of_ends] = dice;
-        let [from, to] = self.ends.of(place, dice_of_ends)?;
-        let lifetime = self.flows.lifetime.draw(dice);
-        let ends = lifetime.map_or(self.end, |lifetime| (starts + lifetime).min(self.end));
+        let lifetime = self.flows.lifetime.draw(&mut dice[0]);
+        self.flow_until(place, starts, lifetime.map(|lifetime| starts + lifetime), dice)
+    }
+
+    /// Returns a flow that ends at a time, or with the run.
+    fn flow_until(
+        &self,
+        place: usize,
+        starts: Time,
+        ends: Option<Time>,
+        dice: &mut [Stream; 2],
+    ) -> Option<ScheduledFlow> {
+        let [from, to] = self.ends.of(place, &mut dice[1])?;
+        let ends = ends.map_or(self.end, |ends| ends.min(self.end));
         let within =
             |after: Option<Duration>| after.map(|after| starts + after).filter(|at| *at < ends);
         Some(ScheduledFlow {

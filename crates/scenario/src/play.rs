@@ -13,6 +13,7 @@ use crate::data::Stream;
 use crate::error::ScenarioError;
 use crate::faults::FaultSchedule;
 use crate::flow_schedule::{self, ScheduledFlow};
+use crate::lifetime::LifetimeLaw;
 use crate::outcome::{Attempted, FlowOutcome, Group, Outcome, PathOutcome, Received};
 use crate::path_request::{PathRequest, PathTracker};
 use crate::pending_reservation::{PendingReservation, ReservationTracker};

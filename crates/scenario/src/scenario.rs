@@ -18,7 +18,9 @@
 //! between = [["h7", "h11"], ["h8", "h12"]] # in turn; or "random", any two hosts
 //! count = 120                              # simultaneous flows
 //! arrivals = "poisson"                     # count is the mean; or "replaced" (default): each that ends is replaced
-//! lifetime = "exponential 60s"             # or "constant 60s", "uniform 30s 90s", "forever", the default
+//! lifetime = "exponential 60s"             # or "constant 60s", "uniform 30s 90s", "pareto 60s 1.5" (mean, shape),
+//!                                          # "lognormal 60s 1.2" (mean, deviation), "forever", the default
+//! initial = "stationary"                   # the first flows have remaining lifetimes, the default; or "new", "none"
 //! spread = "30s"                           # random start within this time; default 0
 //! rate = "100kbit"
 //! reserves = "0s"                          # time after its start; never by default
@@ -61,11 +63,12 @@ use crate::data::Data;
 use crate::endpoints::Between;
 use crate::error::{ScenarioError, of_toml};
 use crate::faults::Fault;
+use crate::lifetime::Lifetime;
 use crate::middlebox::Middlebox;
 use crate::protocols::{Protocols, ScenarioProtocol};
 use crate::scheduler::Schedulers;
 use crate::topology::Choice;
-use crate::value_syntax::{self, Lifetime};
+use crate::value_syntax;
 
 /// A scenario; see the module documentation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -135,7 +138,7 @@ impl Default for Retry {
 
 /// Rollback, as named by Pan and Schulzrinne: a flow whose reservation is incomplete releases it, and requests it
 /// again after a random time. Nodes are not involved.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rollback {
     /// Time that a flow waits for a complete reservation.
@@ -192,10 +195,13 @@ pub struct Flows {
     /// Lifetime of each flow.
     #[serde(default = "forever")]
     pub lifetime: Lifetime,
+    /// Flows at the start.
+    #[serde(default)]
+    pub initial: Initial,
     /// Start time of the first flows.
     #[serde(default, deserialize_with = "value_syntax::time")]
     pub starts: Duration,
-    /// Time after `starts` within which they start at random.
+    /// Time after `starts` within which they start at random. The steady state begins after it.
     #[serde(default, deserialize_with = "value_syntax::time")]
     pub spread: Duration,
     /// Rate of each flow, in IP packet octets; also the reserved rate.
@@ -241,6 +247,20 @@ pub enum Arrivals {
     Replaced,
     /// A Poisson process, independent of the flows that end, with as many arrivals as departures on average.
     Poisson,
+}
+
+/// Flows that are present at the start, before any arrives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Initial {
+    /// As many as a steady state has, with their remaining lifetimes: [`Flows::count`] if each that ends is replaced, a
+    /// number of Poisson's distribution if flows arrive by a Poisson process.
+    #[default]
+    Stationary,
+    /// [`Flows::count`], each at the beginning of its lifetime.
+    New,
+    /// None: all arrive later, by a Poisson process.
+    None,
 }
 
 /// Mean times of an on-off source.

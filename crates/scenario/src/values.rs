@@ -7,8 +7,9 @@ use crate::admission::{Admission, Measured};
 use crate::data::Data;
 use crate::error::ScenarioError;
 use crate::faults;
+use crate::lifetime::LifetimeLaw;
 use crate::middlebox;
-use crate::scenario::{Arrivals, Flows, Scenario};
+use crate::scenario::{Arrivals, Flows, Initial, Scenario};
 use crate::topology::Topology;
 
 /// Maximum number of flows in one run.
@@ -137,6 +138,20 @@ fn senseless(flows: &Flows) -> Option<(&'static str, &'static str)> {
     }
     if flows.lifetime.mean().is_some_and(|mean| mean.is_zero()) {
         return Some(("lifetime", "the lifetime is 0"));
+    }
+    if flows.initial == Initial::None {
+        if flows.arrivals != Arrivals::Poisson {
+            return Some((
+                "initial",
+                "no flow is there to be replaced; choose arrivals = \"poisson\"",
+            ));
+        }
+        if flows.lifetime.mean().is_none() {
+            return Some((
+                "initial",
+                "flows that never end do not arrive later; give them a lifetime",
+            ));
+        }
     }
     None
 }

@@ -34,6 +34,7 @@ fn scenario(protocol: &str) -> String {
         between = [["a", "c"], ["b", "d"]]
         count = 2
         lifetime = "constant 100s"
+        initial = "new"
         rate = "100kbit"
         reserves = "0s"
 
@@ -151,7 +152,7 @@ fn higher_priority_displaces_reservation() {
 #[test]
 fn poisson_arrivals_keep_their_mean() {
     let text = scenario("yessir").replace("count = 2", "count = 50\narrivals = \"poisson\"");
-    let text = text.replace("constant 100s", "exponential 10s");
+    let text = text.replace("constant 100s\"\n        initial = \"new", "exponential 10s");
     let topology = Topology::parse(NARROW).expect("a topology");
     let scenario = Scenario::parse(&text).expect("a scenario");
     let schedule = earmark_scenario::flow_schedule::draw(&scenario, &topology, 1);

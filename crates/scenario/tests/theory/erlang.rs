@@ -1,0 +1,87 @@
+//! Erlang's loss formula: requests of a Poisson process on a link with so many circuits, without retries. Any law of the
+//! lifetimes gives the same loss.
+
+use super::{measure, played, topology};
+
+/// Returns the share of refused requests with an offered load in Erlang.
+fn loss(load: f64, circuits: u32) -> f64 {
+    (1..=circuits).fold(1.0, |loss, n| load * loss / (f64::from(n) + load * loss))
+}
+
+/// Share of refused requests after the discarded time. Refreshes are rarer than flows are long, since they would retry.
+fn refused(protocol: &str, lifetime: &str, (load, circuits): (u32, u32), seed: u64) -> f64 {
+    let text = format!(
+        r#"
+        name = "Erlang"
+        topology = "none"
+        protocol = "{protocol}"
+        duration = "1500s"
+        discard = "60s"
+        refresh = "255s"
+        data = "none"
+
+        [[flows]]
+        name = "calls"
+        between = [["a", "b"]]
+        count = {load}
+        arrivals = "poisson"
+        lifetime = "{lifetime}"
+        rate = "100kbit"
+        reserves = "0s"
+        "#
+    );
+    let outcome = played(&text, &topology(circuits, 1_000 * circuits), seed);
+    assert!(outcome.wanted > 800);
+    1.0 - outcome.completed as f64 / outcome.wanted as f64
+}
+
+#[test]
+fn loss_of_every_protocol_is_erlangs() {
+    assert!((loss(1.0, 1) - 0.5).abs() < 1e-12 && (loss(30.0, 50) - 0.000_2).abs() < 5e-5);
+    for protocol in ["rsvp", "boomerang", "yessir", "nsis"] {
+        let measured = measure(|seed| refused(protocol, "exponential 10s", (7, 10), seed));
+        measured.agrees(protocol, loss(7.0, 10), 0.025);
+    }
+}
+
+#[test]
+fn loss_does_not_depend_on_the_law_of_lifetimes() {
+    for lifetime in ["constant 10s", "uniform 0s 20s", "lognormal 10s 0.8", "pareto 10s 2.5"] {
+        let measured = measure(|seed| refused("boomerang", lifetime, (7, 10), seed));
+        measured.agrees(lifetime, loss(7.0, 10), 0.025);
+    }
+}
+
+/// With constant lifetimes and 30 Erlang on 50 circuits hardly any request is refused from the first one on: the flows at
+/// the start are as many and as old as those of a steady state.
+#[test]
+fn a_run_begins_in_its_steady_state() {
+    let text = r#"
+        name = "start"
+        topology = "none"
+        protocol = "boomerang"
+        duration = "150s"
+        refresh = "255s"
+        data = "none"
+
+        [[flows]]
+        name = "calls"
+        between = [["a", "b"]]
+        count = 30
+        arrivals = "poisson"
+        lifetime = "constant 150s"
+        rate = "100kbit"
+        reserves = "0s"
+        "#;
+    let topology = topology(50, 50_000);
+    let share = |text: &str| {
+        let outcomes: Vec<_> = (1..=40).map(|seed| played(text, &topology, seed)).collect();
+        let sum = |of: fn(&earmark_scenario::Outcome) -> u64| outcomes.iter().map(of).sum::<u64>();
+        1.0 - sum(|it| it.completed) as f64 / sum(|it| it.wanted) as f64
+    };
+    let stationary = share(text);
+    assert!(stationary < 0.002, "{stationary}");
+    // What a start with new flows, and arrivals beside them, would say.
+    let full = share(&text.replace("lifetime", "initial = \"new\"\nlifetime"));
+    assert!(full > 0.05, "{full}");
+}
