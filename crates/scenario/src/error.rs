@@ -1,6 +1,7 @@
 //! Reasons why a scenario or an override of it is invalid.
 
 use crate::faults::FaultError;
+use crate::processing::ProfileError;
 use crate::topology::TopologyError;
 
 /// Maximum number of parts of a key. No key of a scenario has as many, dots in names included; generated keys may.
@@ -78,6 +79,17 @@ pub enum ScenarioError {
     /// A scheduler is set for a link that does not exist.
     #[error("scheduler: `{}` and `{}` are not joined", .0[0], .0[1])]
     NoSuchLink([String; 2]),
+    /// A cost profile cannot be used.
+    #[error("processing: profile `{profile}`: {why}")]
+    Profile {
+        /// Name of the profile, or of its file.
+        profile: String,
+        /// The reason.
+        why: ProfileError,
+    },
+    /// A processor is set for a node that does not exist.
+    #[error("processing: the topology has no node `{0}`")]
+    NoSuchProcessor(String),
     /// A fault is invalid.
     #[error(transparent)]
     Fault(#[from] FaultError),

@@ -55,10 +55,13 @@ pub fn load_text(
     file: &Path,
     overrides: &[Override],
 ) -> Result<(Scenario, Topology), LoadError> {
-    let scenario = Scenario::parse_with(text, overrides)
-        .map_err(|why| LoadError::Scenario { file: file.to_owned(), why })?;
+    let invalid = |why| LoadError::Scenario { file: file.to_owned(), why };
+    let mut scenario = Scenario::parse_with(text, overrides).map_err(invalid)?;
     let folder = file.parent().unwrap_or(Path::new(""));
     let beside = |name: &str| std::fs::read_to_string(folder.join(name));
+    if let Some(processing) = &mut scenario.processing {
+        processing.load(beside).map_err(invalid)?;
+    }
     let topology = scenario
         .topology
         .build(beside)

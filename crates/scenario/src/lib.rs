@@ -3,6 +3,7 @@
 //! - [`topology`]: nodes, links, addresses and routes; the namespaces of the lab are built from the same file.
 //! - [`Scenario`]: flows, their reservations and protocol, and the duration of the run.
 //! - [`load`]: both from files, with [overrides](Override) for keys of the scenario.
+//! - [`processing`]: the time that daemons take, by cost profiles.
 //! - [`play`]: one run of a scenario with one seed, in the simulator. Returns an [`Outcome`]: plain data, the same
 //!   for the same seed, byte for byte. [`play_tapped`] captures the signalling of a node or link, too.
 //! - [`explore`](explore::explore): random networks, flows and faults, and the invariants that must hold.
@@ -30,6 +31,7 @@ mod overrides;
 mod path_request;
 mod pending_reservation;
 mod play;
+pub mod processing;
 mod protocols;
 mod reservation;
 mod routing;
@@ -51,7 +53,9 @@ pub use faults::{Fault, FaultError};
 pub use files::{LoadError, load, load_text};
 pub use lifetime::{Lifetime, LifetimeLaw};
 pub use middlebox::Middlebox;
-pub use outcome::{Attempted, FlowOutcome, Group, Outcome, PathOutcome, Received};
+pub use outcome::{
+    Attempted, FlowOutcome, Group, Outcome, PathOutcome, ProcessorOutcome, Received,
+};
 pub use overrides::{NoOverride, Override};
 pub use path_request::{PathEvent, PathRequest};
 pub use play::{PlayError, play};

@@ -35,6 +35,22 @@ pub struct Outcome {
     pub groups: BTreeMap<String, Group>,
     /// Outcome of each flow that is watched.
     pub watched: Vec<FlowOutcome>,
+    /// Use of the processors, by node.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub processors: BTreeMap<String, ProcessorOutcome>,
+}
+
+/// Use of a processor in the whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct ProcessorOutcome {
+    /// Share of the time in which it has worked.
+    pub busy: f64,
+    /// Number of turns of the daemon.
+    pub turns: u64,
+    /// Number of messages that found a full receive buffer.
+    pub lost: u64,
+    /// Largest number of inputs that waited for it.
+    pub longest_queue: usize,
 }
 
 /// Outcome of a group of flows.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use earmark_core::random::{RandomStreams, Stream as Dice};
 use earmark_core::{Endpoint, Time};
-use earmark_sim::{Keep, Network, NodeId, Source, TrafficPattern};
+use earmark_sim::{Keep, Network, NodeId, ProcessorUse, Source, TrafficPattern};
 
 use crate::build::Built;
 use crate::data::Stream;
@@ -14,7 +14,9 @@ use crate::error::ScenarioError;
 use crate::faults::FaultSchedule;
 use crate::flow_schedule::{self, ScheduledFlow};
 use crate::lifetime::LifetimeLaw;
-use crate::outcome::{Attempted, FlowOutcome, Group, Outcome, PathOutcome, Received};
+use crate::outcome::{
+    Attempted, FlowOutcome, Group, Outcome, PathOutcome, ProcessorOutcome, Received,
+};
 use crate::path_request::{PathRequest, PathTracker};
 use crate::pending_reservation::{PendingReservation, ReservationTracker};
 use crate::protocols::{self, ScenarioProtocol};
@@ -423,6 +425,12 @@ impl<'a> ScenarioRun<'a> {
         }
     }
 
+    fn processor_outcome(&self, node: NodeId) -> Option<ProcessorOutcome> {
+        let ProcessorUse { busy, turns, lost, longest_queue } = self.network.processor_use(node)?;
+        let busy = share(busy, self.scenario.duration).min(1.0);
+        Some(ProcessorOutcome { busy, turns, lost, longest_queue })
+    }
+
     fn finish(mut self) -> (Outcome, Network) {
         let counts = self.tracker.counts;
         self.outcome.events = self.network.event_count();
@@ -430,6 +438,8 @@ impl<'a> ScenarioRun<'a> {
         self.outcome.retries = counts.retries;
         self.outcome.refused_retries = counts.refused_retries;
         let name = |node: &NodeId| self.network.name(*node).to_owned();
+        let used = |node: &NodeId| Some((name(node), self.processor_outcome(*node)?));
+        self.outcome.processors = self.nodes.iter().filter_map(used).collect();
         let retries_at = self.tracker.retries_at.iter();
         self.outcome.retries_at =
             retries_at.map(|(node, retries)| (name(node), *retries)).collect();

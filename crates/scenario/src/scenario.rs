@@ -11,6 +11,7 @@
 //! rollback = { after = "5s", again = "uniform 20s 40s" } # release a partial reservation, retry later; default: wait
 //! data = "packets"                         # the default; or "fluid", rates only, or "none"
 //! scheduler = "priority"                   # of every link, the default; or "wfq", "fifo"; of some: see docs/simulator.md
+//! processing = { profile = "pentium-ii-2001" } # daemons take time; see docs/simulator.md; default: none
 //! admission = { measured = { target = 0.9, window = "10s", sample = "1s" } } # of controlled load; default: "parameter"
 //!
 //! [[flows]]
@@ -65,6 +66,7 @@ use crate::error::{ScenarioError, of_toml};
 use crate::faults::Fault;
 use crate::lifetime::Lifetime;
 use crate::middlebox::Middlebox;
+use crate::processing::Processing;
 use crate::protocols::{Protocols, ScenarioProtocol};
 use crate::scheduler::Schedulers;
 use crate::topology::Choice;
@@ -106,6 +108,8 @@ pub struct Scenario {
     /// Admission control of the links.
     #[serde(default)]
     pub admission: Admission,
+    /// Processors of the nodes; without it, daemons take no time.
+    pub processing: Option<Processing>,
     /// The flows.
     #[serde(default)]
     pub flows: Vec<Flows>,

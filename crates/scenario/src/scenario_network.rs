@@ -42,6 +42,9 @@ pub(crate) fn build_of(
     scenario.scheduler.apply(topology, &built.links, &mut built.network);
     let ends = (&built.nodes[..], &built.interfaces[..]);
     middlebox::set_up(middleboxes, topology, &mut built.network, ends);
+    if let Some(processing) = &scenario.processing {
+        processing.apply(&scenario.protocols, topology, (&mut built.network, &built.nodes));
+    }
     built
 }
 

@@ -55,6 +55,9 @@ impl Scenario {
             }
         }
         self.scheduler.check(topology, self.data)?;
+        if let Some(processing) = &self.processing {
+            processing.check(topology)?;
+        }
         faults::check(&self.faults, topology)?;
         middlebox::check(&self.middleboxes, protocol, topology)?;
         Ok(())

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use earmark_core::Rate;
 use earmark_core::random::Stream;
-use earmark_node::{AddEngineError, Command, EngineKind, Engines, Event, NodeConfig};
+use earmark_node::{AddEngineError, Command, EngineKind, Engines, Event, Node, NodeConfig};
 use earmark_sim::{Network, NodeId};
 
 use crate::attack::{Attack, Packet};
@@ -257,6 +257,17 @@ pub trait ScenarioProtocol: fmt::Debug + Sync {
     /// data.
     fn recognizes(&self, _packet: &Packet) -> bool {
         true
+    }
+
+    /// Returns the name of a message for [cost profiles](crate::processing::CostProfile); `None` if it is not one of the
+    /// protocol. `payload` follows the IP header; of TCP, it is what one segment carries.
+    fn message_name(&self, _ip_protocol: u8, _payload: &[u8]) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns the number of sessions at a node. O(1).
+    fn session_count(&self, _node: &Node) -> usize {
+        0
     }
 
     /// Returns a message inside UDP, as a host behind `router` sends it that has no raw sockets; `None` for other packets,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use earmark_wire::boomerang::{Flags, Qos, Rates, Reservation, iana};
-use earmark_wire::icmp::{HEADER, Kind, PROTOCOL_V4, PROTOCOL_V6, PseudoHeader};
+use earmark_wire::icmp::{HEADER, Kind, PseudoHeader};
 
 use crate::attack::{Attack, Packet, Power};
 
@@ -64,15 +64,6 @@ pub(super) fn forgeries(seen: &[Packet], attacker: IpAddr) -> Vec<Attack> {
         Attack::new("echo with a lower rate", any, request_of(lower, false)),
     ];
     attacks.into_iter().filter(|attack| !attack.packets.is_empty()).collect()
-}
-
-/// Returns whether routers take a packet for a message: a ping whose data begin with MAGIC.
-pub(super) fn is_message(packet: &Packet) -> bool {
-    [PROTOCOL_V4, PROTOCOL_V6].contains(&packet.protocol)
-        && packet
-            .payload
-            .get(HEADER..)
-            .is_some_and(|data| data.starts_with(&iana::MAGIC.to_be_bytes()))
 }
 
 fn read(packet: &Packet) -> Option<Seen<'_>> {

@@ -1,13 +1,14 @@
 //! Boomerang in scenarios: the source reserves in one loop, forward only. The destination answers pings.
 
 mod forgeries;
+mod messages;
 
 use std::net::IpAddr;
 
 use earmark_boomerang::{self as boomerang, Application, Selector};
 use earmark_core::Rate;
 use earmark_core::random::Stream;
-use earmark_node::{Command, Event, NodeConfig};
+use earmark_node::{Command, Event, Node, NodeConfig};
 use earmark_sim::distributions::happens;
 
 use super::{CommonSettings, End, ScenarioProtocol, Setting, Variant};
@@ -96,8 +97,16 @@ impl ScenarioProtocol for Boomerang {
         forgeries::forgeries(seen, attacker)
     }
 
+    fn message_name(&self, ip_protocol: u8, payload: &[u8]) -> Option<&'static str> {
+        messages::name(ip_protocol, payload)
+    }
+
+    fn session_count(&self, node: &Node) -> usize {
+        node.engine::<boomerang::Boomerang>().map_or(0, |boomerang| boomerang.population().0)
+    }
+
     fn recognizes(&self, packet: &Packet) -> bool {
-        forgeries::is_message(packet)
+        messages::is_message(packet.protocol, &packet.payload)
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use earmark_wire::gist::{
     Body, Continuation, Data, Error, ErrorClass, ErrorCode, ErrorData, Extensions, HEADER, Infos,
-    Message, Mode, Mri, NetworkLayerInformation, Query, SessionId, datagram, emit_magic,
+    Message, Mode, Mri, NetworkLayerInformation, Query, SessionId, emit_magic,
 };
 use earmark_wire::qos_nslp::iana::{NSLPID, TransientFailure};
 use earmark_wire::qos_nslp::{
@@ -12,6 +12,7 @@ use earmark_wire::qos_nslp::{
 };
 use earmark_wire::udp;
 
+use super::messages;
 use crate::attack::{Attack, Packet, Power};
 
 /// IP protocol number of UDP.
@@ -63,16 +64,9 @@ pub(super) fn forgeries(seen: &[Packet], attacker: IpAddr) -> Vec<Attack> {
     attacks.into_iter().filter(|attack| !attack.packets.is_empty()).collect()
 }
 
-/// Returns whether routers take a packet for a message: a datagram with the magic number of GIST.
-pub(super) fn is_message(packet: &Packet) -> bool {
-    let payload = packet.payload.get(udp::HEADER..).filter(|_| packet.protocol == UDP);
-    payload.and_then(datagram).is_some()
-}
-
 /// Returns the RESERVE in a datagram; `None` for other packets.
 fn read(packet: &Packet) -> Option<Seen<'_>> {
-    let payload = packet.payload.get(udp::HEADER..).filter(|_| packet.protocol == UDP)?;
-    let octets = datagram(payload)?;
+    let octets = messages::in_datagram(packet.protocol, &packet.payload)?;
     let message = Message::parse(octets, Mode::D).ok()?;
     let (mri, session, nli, data) = match message.body {
         Body::Data(data) => (data.mri, data.session, data.nli?, data.nslp_data),

@@ -2,6 +2,7 @@
 //! itself.
 
 mod forgeries;
+mod messages;
 mod natfw;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use earmark_core::Rate;
 use earmark_core::random::Stream;
-use earmark_node::{Command, Event, NodeConfig};
+use earmark_node::{Command, Event, Node, NodeConfig};
 use earmark_nsis::{self as nsis, qos};
 use earmark_sim::distributions::happens;
 
@@ -192,8 +193,17 @@ impl ScenarioProtocol for Nsis {
         forgeries::forgeries(seen, attacker)
     }
 
+    fn message_name(&self, ip_protocol: u8, payload: &[u8]) -> Option<&'static str> {
+        messages::name(ip_protocol, payload)
+    }
+
+    fn session_count(&self, node: &Node) -> usize {
+        let nsis = node.engine::<nsis::Nsis>();
+        nsis.map_or(0, |nsis| nsis.qos().session_count() + nsis.natfw().session_count())
+    }
+
     fn recognizes(&self, packet: &Packet) -> bool {
-        forgeries::is_message(packet)
+        messages::in_datagram(packet.protocol, &packet.payload).is_some()
     }
 }
 

@@ -9,13 +9,12 @@ use earmark_wire::rsvp::{
     PathErr, PathTear, Resv, ResvErr, ResvTear, RsvpHop, Session, SourceSelector,
 };
 
-use earmark_wire::rsvp::encapsulation::{FROM_OTHERS, FROM_UDP_ONLY};
+use earmark_wire::rsvp::encapsulation::FROM_UDP_ONLY;
 use earmark_wire::udp;
 
+use super::messages::{RSVP, message};
 use crate::attack::{Attack, Packet, Power};
 
-/// IP protocol number of RSVP.
-const RSVP: u8 = 46;
 /// TTL of forged messages, as of a neighbour.
 const TTL: u8 = 255;
 /// Message type of a Path.
@@ -29,7 +28,9 @@ const NEW_SENDERS: u16 = 2_000;
 pub(super) fn forgeries(seen: &[Packet], attacker: IpAddr) -> Vec<Attack> {
     let messages: Vec<(&Packet, Message<'_>)> = seen
         .iter()
-        .filter_map(|packet| Some((packet, Message::parse(message(packet)?).ok()?)))
+        .filter_map(|packet| {
+            Some((packet, Message::parse(message(packet.protocol, &packet.payload)?).ok()?))
+        })
         .collect();
     let of_paths = |forge: &dyn Fn(&Packet, &Path<'_>) -> Option<Packet>| -> Vec<Packet> {
         let paths = messages.iter().filter_map(|(packet, message)| match &message.body {
@@ -73,19 +74,6 @@ pub(super) fn forgeries(seen: &[Packet], attacker: IpAddr) -> Vec<Attack> {
         own("flood of new senders", new_senders(&messages, attacker)),
     ];
     all.into_iter().filter(|attack| !attack.packets.is_empty()).collect()
-}
-
-/// Returns the octets of the message in a packet; `None` for other packets.
-pub(super) fn message(packet: &Packet) -> Option<&[u8]> {
-    match packet.protocol {
-        RSVP => Some(&packet.payload),
-        udp::PROTOCOL => {
-            let datagram = udp::Packet::parse(&packet.payload).ok()?;
-            let is_rsvp = matches!(datagram.destination_port, FROM_UDP_ONLY | FROM_OTHERS);
-            is_rsvp.then_some(datagram.payload)
-        }
-        _ => None,
-    }
 }
 
 /// Returns a message inside UDP, as a host without raw sockets sends it: to the router of its link if the message has

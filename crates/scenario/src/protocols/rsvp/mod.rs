@@ -1,6 +1,7 @@
 //! RSVP in scenarios: the destination answers the sender's Path with a reservation of its announced rate.
 
 mod forgeries;
+mod messages;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use earmark_core::admission::PreemptionPolicy;
 use earmark_core::random::Stream;
 use earmark_core::{Rate, Secret, Time, Trust};
-use earmark_node::{Command, Event, Listen, NodeConfig};
+use earmark_node::{Command, Event, Listen, Node, NodeConfig};
 use earmark_rsvp::integrity::{self, Algorithm, Directions};
 use earmark_rsvp::policy::{self, Identity};
 use earmark_rsvp::proxy::{ReceiverProxy, SenderProxy};
@@ -181,8 +182,16 @@ impl ScenarioProtocol for Rsvp {
         forgeries::forgeries(seen, attacker)
     }
 
+    fn message_name(&self, ip_protocol: u8, payload: &[u8]) -> Option<&'static str> {
+        messages::name(ip_protocol, payload)
+    }
+
+    fn session_count(&self, node: &Node) -> usize {
+        node.engine::<rsvp::Rsvp>().map_or(0, |rsvp| rsvp.population().1)
+    }
+
     fn recognizes(&self, packet: &Packet) -> bool {
-        forgeries::message(packet).is_some()
+        messages::message(packet.protocol, &packet.payload).is_some()
     }
 
     fn encapsulated(&self, packet: &Packet, router: IpAddr) -> Option<Packet> {

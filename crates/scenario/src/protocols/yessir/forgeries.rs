@@ -39,12 +39,6 @@ pub(super) fn forgeries(seen: &[Packet], attacker: IpAddr) -> Vec<Attack> {
     attacks.into_iter().filter(|attack| !attack.packets.is_empty()).collect()
 }
 
-/// Returns whether routers take a packet for a message: a UDP packet with an APP packet of YESSIR.
-pub(super) fn is_message(packet: &Packet) -> bool {
-    let compound = packet.payload.get(HEADER..).filter(|_| packet.protocol == UDP);
-    compound.is_some_and(earmark_wire::yessir::has_message)
-}
-
 /// Returns whether a packet is a report of a sender.
 fn is_report(packet: &Packet) -> bool {
     packet.protocol == UDP

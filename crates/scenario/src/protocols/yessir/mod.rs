@@ -1,11 +1,12 @@
 //! YESSIR in scenarios: the source announces its stream in sender reports, the destination answers them.
 
 mod forgeries;
+mod messages;
 
 use std::net::IpAddr;
 
 use earmark_core::random::Stream as Random;
-use earmark_node::{Command, NodeConfig};
+use earmark_node::{Command, Node, NodeConfig};
 use earmark_wire::yessir::{Flowspec, OctetRate, Style};
 use earmark_yessir::{self as yessir, Application, Attachment, Stream};
 
@@ -107,8 +108,16 @@ impl ScenarioProtocol for Yessir {
         forgeries::forgeries(seen, attacker)
     }
 
+    fn message_name(&self, ip_protocol: u8, payload: &[u8]) -> Option<&'static str> {
+        messages::name(ip_protocol, payload)
+    }
+
+    fn session_count(&self, node: &Node) -> usize {
+        node.engine::<yessir::Yessir>().map_or(0, yessir::Yessir::session_count)
+    }
+
     fn recognizes(&self, packet: &Packet) -> bool {
-        forgeries::is_message(packet)
+        messages::is_message(packet.protocol, &packet.payload)
     }
 }
 

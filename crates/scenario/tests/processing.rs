@@ -1,0 +1,124 @@
+//! Scenarios in which daemons take time: the machines of the papers, near and beyond their limits.
+
+use std::io;
+
+use earmark_scenario::topology::Topology;
+use earmark_scenario::{Outcome, Override, ProcessorOutcome, Scenario, play};
+
+/// A router between six hosts, since a host has no more than 4 096 applications. Its links are never full.
+const STAR: &str = r#"
+    node = [{ name = "r", role = "router" }, { name = "a" }, { name = "b" }, { name = "c" }, { name = "d" }, { name = "e" },
+            { name = "f" }]
+    link = [
+        { ends = ["a", "r"], bandwidth = "100Gbit", delay = "100us" },
+        { ends = ["b", "r"], bandwidth = "100Gbit", delay = "100us" },
+        { ends = ["c", "r"], bandwidth = "100Gbit", delay = "100us" },
+        { ends = ["d", "r"], bandwidth = "100Gbit", delay = "100us" },
+        { ends = ["e", "r"], bandwidth = "100Gbit", delay = "100us" },
+        { ends = ["f", "r"], bandwidth = "100Gbit", delay = "100us" },
+    ]"#;
+
+/// New flows of a Poisson process for a second, none of which ends.
+fn set_ups(protocol: &str, profile: &str, rate: u32) -> String {
+    format!(
+        r#"
+        name = "set-ups"
+        topology = "none"
+        protocol = "{protocol}"
+        processing = {{ profile = "{profile}" }}
+        duration = "1s"
+        data = "none"
+
+        [[flows]]
+        name = "flows"
+        between = [["a", "b"], ["c", "d"], ["e", "f"]]
+        count = {}
+        arrivals = "poisson"
+        initial = "none"
+        lifetime = "constant 100s"
+        rate = "1kbit"
+        reserves = "0s"
+        "#,
+        100 * rate
+    )
+}
+
+fn played(text: &str, set: &[&str]) -> Outcome {
+    let topology = Topology::parse(STAR).expect("a topology");
+    let set: Vec<Override> = set.iter().map(|one| one.parse().expect("KEY=VALUE")).collect();
+    let mut scenario = Scenario::parse_with(text, &set).expect("a scenario");
+    let processing = scenario.processing.as_mut().expect("it has processors");
+    processing.load(|_| Err(io::ErrorKind::NotFound.into())).expect("a built-in profile");
+    play(&scenario, &topology, 1).expect("it fits")
+}
+
+fn router(outcome: &Outcome) -> ProcessorOutcome {
+    outcome.processors["r"]
+}
+
+/// 97.8 us for each report allow 10 225 new flows a second; the paper says 10 000.
+#[test]
+fn yessir_takes_ten_thousand_set_ups_a_second() {
+    let below = router(&played(&set_ups("yessir", "pentium-2001", 9_000), &[]));
+    assert!((0.85..0.91).contains(&below.busy), "{below:?}");
+    assert_eq!(below.lost, 0, "{below:?}");
+    let above = router(&played(&set_ups("yessir", "pentium-2001", 12_000), &[]));
+    assert!(above.busy > 0.98 && above.lost > 500, "{above:?}");
+}
+
+/// A faster machine of the same kind takes more.
+#[test]
+fn speed_divides_all_times() {
+    let text = set_ups("yessir", "pentium-2001", 12_000);
+    let twice = router(&played(&text, &["processing.speed=2"]));
+    assert!((0.55..0.62).contains(&twice.busy) && twice.lost == 0, "{twice:?}");
+}
+
+/// A request of Boomerang passes the router twice, 42 us each; the published tables leave room for 11 900 requests a
+/// second, and RSVP's, of a Path and a Resv, for 898.
+#[test]
+fn boomerang_takes_ten_times_as_many_requests_as_rsvp() {
+    for (protocol, below, above) in [("boomerang", 10_500, 13_500), ("rsvp", 500, 1_500)] {
+        let set_ups = |rate| router(&played(&set_ups(protocol, "pentium-ii-2001", rate), &[]));
+        let [below, above] = [below, above].map(set_ups);
+        assert!(below.lost == 0 && below.busy < 0.95, "{protocol}: {below:?}");
+        assert!(above.lost > 100 && above.busy > 0.95, "{protocol}: {above:?}");
+    }
+}
+
+#[test]
+fn only_the_named_nodes_have_processors() {
+    let text = set_ups("boomerang", "pentium-ii-2001", 100);
+    let names =
+        |set: &[&str]| -> Vec<String> { played(&text, set).processors.into_keys().collect() };
+    assert_eq!(names(&[]), ["r"]);
+    assert_eq!(names(&["processing.nodes=[\"a\", \"b\"]"]), ["a", "b"]);
+}
+
+#[test]
+fn invalid_processors_are_refused() {
+    let topology = Topology::parse(STAR).expect("a topology");
+    let checked = |set: &str| {
+        let text = set_ups("rsvp", "pentium-2001", 10);
+        let mut scenario =
+            Scenario::parse_with(&text, &[set.parse().unwrap()]).map_err(|it| it.to_string())?;
+        let processing = scenario.processing.as_mut().expect("it has processors");
+        let beside = |_: &str| Err(io::Error::from(io::ErrorKind::NotFound));
+        processing.load(beside).map_err(|it| it.to_string())?;
+        scenario.check(&topology).map_err(|it| it.to_string())
+    };
+    for (set, why) in [
+        ("processing.profile=vax", "there is no such profile: give one of pentium-ii-2001"),
+        ("processing.profile=other.toml", "it cannot be read"),
+        ("processing.speed=0", "a speed is from"),
+        ("processing.speed=nan", "a speed is from"),
+        ("processing.nodes=[\"g\"]", "the topology has no node `g`"),
+        ("processing.cores=2", "unknown field"),
+    ] {
+        let error = checked(set).unwrap_err();
+        assert!(error.contains(why), "{set}: {error}");
+    }
+    let text = set_ups("rsvp", "pentium-2001", 10);
+    let unloaded = Scenario::parse(&text).unwrap().check(&topology).unwrap_err().to_string();
+    assert!(unloaded.contains("was not loaded"), "{unloaded}");
+}
