@@ -13,10 +13,35 @@ pub(super) const PRIORITIES: &str = include_str!("../../../../../scenarios/retry
 const NETWORK: &str = include_str!("../../../../../topologies/retry.toml");
 const ABILENE: &str = include_str!("../../../../../topologies/abilene.graphml");
 
+/// Name of the study's network if all pairs of hosts attach at n1 and n5.
+pub(super) const END_TO_END: &str = "retry-end-to-end.toml";
+/// Name of the study's network as a parking lot: each pair crosses one or two links, and three links carry two pairs each.
+pub(super) const PARKING_LOT: &str = "retry-parking-lot.toml";
+
+/// Returns the study's network with other routers for some hosts.
+fn attached(hosts: &[(&str, &str)]) -> String {
+    let attach = |line: &str| {
+        let moved = hosts.iter().find(|(host, _)| line.contains(&format!("ends = [\"{host}\", ")));
+        match (moved, line.split_once(']')) {
+            (Some((host, router)), Some((_, rest))) => {
+                format!("    {{ ends = [\"{host}\", \"{router}\"]{rest}")
+            }
+            _ => line.to_owned(),
+        }
+    };
+    NETWORK.lines().map(attach).collect::<Vec<_>>().join("\n")
+}
+
 /// Returns a file that scenarios of the study refer to; it is part of the program, so that the study needs no files.
 pub(super) fn file(name: &str) -> io::Result<String> {
     match name.rsplit('/').next() {
         Some("retry.toml") => Ok(NETWORK.to_owned()),
+        Some(END_TO_END) => Ok(attached(&[("n9", "n1"), ("n10", "n1"), ("n13", "n5")])),
+        Some(PARKING_LOT) => {
+            let sources = [("n8", "n2"), ("n9", "n3"), ("n10", "n1")];
+            let destinations = [("n11", "n3"), ("n12", "n4"), ("n13", "n5"), ("n14", "n2")];
+            Ok(attached(&[&sources[..], &destinations[..]].concat()))
+        }
         Some("abilene.graphml") => Ok(ABILENE.to_owned()),
         _ => Err(io::ErrorKind::NotFound.into()),
     }
@@ -152,6 +177,17 @@ mod tests {
         let names = Case::ALL.map(|case| serde_json::to_value(case).expect("plain data"));
         assert_eq!(names, ["rsvp", "refresh", "grab_inf", "grab_10", "grab_8", "grab_3", "grab_1"]);
         assert!(Load::ALL.iter().all(|load| serde_json::to_value(load).unwrap() == load.name()));
+    }
+
+    #[test]
+    fn hosts_are_attached_elsewhere() {
+        let lot = file(PARKING_LOT).expect("a network");
+        for link in
+            ["n7\", \"n1", "n8\", \"n2", "n9\", \"n3", "n11\", \"n3", "n14\", \"n2", "n1\", \"n2"]
+        {
+            assert!(lot.contains(&format!("ends = [\"{link}\"]")), "{link}: {lot}");
+        }
+        assert_eq!(lot.matches("ends").count(), NETWORK.matches("ends").count());
     }
 
     /// Every scenario of the study can be run with the program alone.

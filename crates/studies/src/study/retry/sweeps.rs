@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use earmark_scenario::Outcome;
 use serde::Serialize;
 
-use super::case::{Load, MIXED, PRIORITIES};
+use super::case::{END_TO_END, Load, MIXED, PARKING_LOT, PRIORITIES};
 use super::{Job, play_jobs};
 use earmark_lab::statistics::Median;
 
@@ -61,6 +61,7 @@ struct Setting {
 /// Runs all sweeps, one after the other.
 pub(super) fn play_all(seeds: u64, quick: bool) -> Result<Vec<Sweep>> {
     let mut sweeps = vec![
+        ("sensitivity", "What the papers leave open", "setting", sensitivity(seeds, quick)),
         ("threshold", "Threshold and load", "T", threshold_and_load(seeds, quick)),
         ("lifetime", "Lifetime of reservations", "mean lifetime", lifetimes(seeds, quick)),
         (
@@ -139,6 +140,37 @@ fn threshold_and_load(seeds: u64, quick: bool) -> Vec<Setting> {
         for threshold in &thresholds {
             let set = [("retry.threshold", *threshold), ("flows.reserved.count", flows.as_str())];
             settings.push(setting(shown(threshold), format!("{load} %"), seeds, &set));
+        }
+    }
+    settings
+}
+
+/// High load, with one choice at a time made otherwise of those that the papers leave to their reader.
+fn sensitivity(seeds: u64, quick: bool) -> Vec<Setting> {
+    let networks = [END_TO_END, PARKING_LOT].map(|name| format!("\"{name}\""));
+    let choices: [(&str, &[(&'static str, &str)]); 8] = [
+        ("as chosen", &[]),
+        ("all pairs from n1 to n5", &[("topology", &networks[0])]),
+        ("parking lot", &[("topology", &networks[1])]),
+        ("lifetimes of 37 s", &[("flows.reserved.lifetime", "\"exponential 37s\"")]),
+        ("constant lifetimes", &[("flows.reserved.lifetime", "\"constant 150s\"")]),
+        ("Pareto's lifetimes", &[("flows.reserved.lifetime", "\"pareto 150s 1.5\"")]),
+        ("flows are replaced", &[("flows.reserved.arrivals", "\"replaced\"")]),
+        ("the published loop, literally", &[("retry.counting", "\"entries\"")]),
+    ];
+    let cases: &[(&str, &str, &str)] = &[
+        ("RSVP", "rsvp", "0"),
+        ("refresh only", "yessir", "0"),
+        ("T = 1", "yessir", "1"),
+        ("T = 10", "yessir", "10"),
+        ("T = ∞", "yessir", "\"infinite\""),
+    ];
+    let mut settings = Vec::new();
+    for (x, choice) in choices.into_iter().take(if quick { 3 } else { choices.len() }) {
+        for (series, protocol, threshold) in cases {
+            let mut set = vec![("protocol", *protocol), ("retry.threshold", *threshold)];
+            set.extend_from_slice(choice);
+            settings.push(setting(x, *series, seeds, &set));
         }
     }
     settings
@@ -293,6 +325,7 @@ mod tests {
     fn points_can_be_played() {
         for quick in [true, false] {
             let sweeps = [
+                sensitivity(1, quick),
                 threshold_and_load(1, quick),
                 lifetimes(1, quick),
                 disciplines(1, quick),
