@@ -1,11 +1,12 @@
 //! Chart of series over two axes: lines, dots or bars, each value with its interval. Published series are dashed.
 //!
-//! A [`Figure`] is plain data, so that it can be stored and drawn later.
+//! A [`Figure`] is plain data, so that it can be stored and drawn later: [`svg`] for a page, [`narrow_svg`] for a
+//! phone, where a scaled page could not be read. An axis whose values span more than two decades is logarithmic.
 
 use serde::{Deserialize, Serialize};
 
 use super::axis::{Area, Scale, number};
-use super::drawing::{Align, Drawing, Style, WIDTH};
+use super::drawing::{Align, Drawing, LETTER, Style, WIDTH, lines, text_width};
 
 /// A chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,7 +42,7 @@ pub enum Kind {
 pub struct Axis {
     /// Label with unit.
     pub label: String,
-    /// Whether the axis is logarithmic.
+    /// Whether the axis is logarithmic in any case; otherwise it is if its values span more than two decades.
     pub logarithmic: bool,
     /// Names of the positions 0, 1, 2 ..; empty for numbers.
     pub names: Vec<String>,
@@ -85,7 +86,7 @@ pub struct Point {
 }
 
 impl Axis {
-    /// Creates a linear axis.
+    /// Creates an axis that is linear unless its values span more than two decades.
     pub fn linear(label: &str) -> Axis {
         Axis { label: label.to_owned(), ..Axis::default() }
     }
@@ -98,6 +99,16 @@ impl Axis {
     /// Creates a logarithmic axis; values must be above 0.
     pub fn logarithmic(label: &str) -> Axis {
         Axis { label: label.to_owned(), logarithmic: true, ..Axis::default() }
+    }
+
+    /// Returns whether the axis is logarithmic for these values.
+    fn is_logarithmic(&self, values: impl Iterator<Item = f64> + Clone) -> bool {
+        /// Quotient of the greatest and the least value above which a linear axis would hide the small ones.
+        const TWO_DECADES: f64 = 100.0;
+        let least = values.clone().fold(f64::INFINITY, f64::min);
+        let spans = least > 0.0 && values.fold(0.0, f64::max) > TWO_DECADES * least;
+        let is_free = self.maximum.is_none() && self.names.is_empty();
+        self.logarithmic || (is_free && spans)
     }
 
     /// Creates an axis with names at the positions 0, 1, 2 ..
@@ -118,72 +129,129 @@ pub const STYLE: Style = Style {
 };
 /// Number of colors in [`STYLE`].
 const COLORS: usize = 8;
-const AREA: Area = Area { left: 84.0, right: WIDTH - 24.0, top: 44.0, bottom: 380.0 };
-/// Height of a line of the legend.
+/// Height of the plot.
+const HEIGHT: f64 = 336.0;
+/// Height of a line of text.
 const LINE: f64 = 20.0;
-/// Width of a letter in the legend.
-const LETTER: f64 = 7.2;
 /// Room beside a name in the legend.
 const BESIDE: f64 = 60.0;
+/// Room of the sign of a series in the legend.
+const SIGN: f64 = 32.0;
+/// Width of a chart for a narrow page.
+const NARROW: f64 = 400.0;
+/// Left edge of the plot, and room beside its right edge, by the width of the chart.
+const MARGINS: [(f64, f64, f64); 2] = [(WIDTH, 84.0, 24.0), (NARROW, 66.0, 14.0)];
+/// Factor by which a letter of a title is wider.
+const BOLD: f64 = 1.08;
 
 /// Draws a figure as SVG, complete with its style.
 pub fn svg(figure: &Figure) -> String {
-    let mut plot = Plot::of(figure);
-    plot.axes(figure);
+    draw(figure, MARGINS[0])
+}
+
+/// Draws a figure as SVG for a narrow page.
+pub fn narrow_svg(figure: &Figure) -> String {
+    draw(figure, MARGINS[1])
+}
+
+fn draw(figure: &Figure, margins: (f64, f64, f64)) -> String {
+    let mut plot = Plot::of(figure, margins);
+    let mut below = plot.axes(figure);
     for (number, series) in figure.series.iter().enumerate() {
         match figure.kind {
             Kind::Lines => plot.line(number, series),
-            Kind::Dots => plot.dots(number, series),
+            Kind::Dots => plot.dots(number, figure, series),
             Kind::Bars => plot.bars(number, figure.series.len(), series),
         }
     }
-    let height = plot.legend(figure);
-    plot.drawing.finish(height, &figure.title, &STYLE)
+    below = plot.legend(figure, below);
+    plot.drawing.finish(below, &figure.title, &STYLE)
 }
 
 /// A chart under construction.
 struct Plot {
     drawing: Drawing,
+    area: Area,
     across: Scale,
     up: Scale,
 }
 
 impl Plot {
-    fn of(figure: &Figure) -> Plot {
+    fn of(figure: &Figure, (width, left, right): (f64, f64, f64)) -> Plot {
+        let mut drawing = Drawing::of_width(width);
+        let title = lines(&figure.title, (width - LINE - 16.0) / BOLD);
+        for (number, line) in title.iter().enumerate() {
+            drawing.title(LINE * number as f64, line);
+        }
+        let top = 24.0 + LINE * title.len().max(1) as f64;
+        let area = Area { left, right: width - right, top, bottom: top + HEIGHT };
         let points = || figure.series.iter().flat_map(|series| &series.points);
         let across = match figure.across.names.len() {
             0 => {
                 let values = points().map(|point| point.x);
-                Scale::around(values, figure.across.logarithmic, AREA.across())
+                let logarithmic = figure.across.is_logarithmic(values.clone());
+                Scale::around(values, logarithmic, area.across())
             }
-            names => Scale::linear(-0.5, names as f64 - 0.5, AREA.across()),
+            names => Scale::linear(-0.5, names as f64 - 0.5, area.across()),
         };
-        let up = match (figure.up.maximum, figure.up.logarithmic) {
-            (Some(maximum), _) => Scale::linear(0.0, maximum, AREA.up()),
-            (None, logarithmic) => {
+        let logarithmic = figure.up.is_logarithmic(points().map(|point| point.y));
+        let up = match figure.up.maximum {
+            Some(maximum) => Scale::linear(0.0, maximum, area.up()),
+            None => {
                 let ends =
                     points().flat_map(|point| [Some(point.y), point.interval.map(|ends| ends[1])]);
                 let base = (!logarithmic).then_some(0.0);
-                Scale::around(ends.flatten().chain(base), logarithmic, AREA.up())
+                Scale::around(ends.flatten().chain(base), logarithmic, area.up())
             }
         };
-        Plot { drawing: Drawing::titled(&figure.title), across, up }
+        Plot { drawing, area, across, up }
     }
 
-    fn axes(&mut self, figure: &Figure) {
+    /// Draws the axes; returns the lower end of what was written below the plot.
+    fn axes(&mut self, figure: &Figure) -> f64 {
+        let area = self.area;
         for value in self.up.ticks() {
-            AREA.level(&mut self.drawing, self.up.place(value), &number(value));
+            area.level(&mut self.drawing, self.up.place(value), &number(value));
         }
+        let mut below = area.bottom + LINE;
         if figure.across.names.is_empty() {
             for value in self.across.ticks() {
-                AREA.tick(&mut self.drawing, self.across.place(value), &number(value));
+                area.tick(&mut self.drawing, self.across.place(value), &number(value));
+            }
+        } else {
+            below = self.names(&figure.across.names);
+        }
+        for line in lines(&figure.across.label, area.right - area.left) {
+            below += LINE;
+            let middle = (area.left + area.right) / 2.0;
+            self.drawing.text("", (middle, below), Align::Middle, &line);
+        }
+        area.label_up(&mut self.drawing, &figure.up.label);
+        below
+    }
+
+    /// Writes names below the plot: in lines, or upwards if a word has no room; returns their lower end.
+    fn names(&mut self, names: &[String]) -> f64 {
+        let area = self.area;
+        let room = (area.right - area.left) / names.len() as f64 - LETTER;
+        let broken: Vec<Vec<String>> = names.iter().map(|name| lines(name, room)).collect();
+        let fits = broken.iter().flatten().all(|line| text_width(line) <= room);
+        if !fits {
+            let length = names.iter().map(|name| text_width(name)).fold(0.0, f64::max);
+            for (place, name) in names.iter().enumerate() {
+                let (x, middle) = (self.across.place(place as f64), text_width(name) / 2.0);
+                self.drawing.vertical_text("axis", (x + 4.0, area.bottom + 8.0 + middle), name);
+            }
+            return area.bottom + 8.0 + length;
+        }
+        for (place, name) in broken.iter().enumerate() {
+            for (number, line) in name.iter().enumerate() {
+                let position =
+                    (self.across.place(place as f64), area.bottom + LINE * (number + 1) as f64);
+                self.drawing.text("axis", position, Align::Middle, line);
             }
         }
-        for (place, name) in figure.across.names.iter().enumerate() {
-            AREA.tick(&mut self.drawing, self.across.place(place as f64), name);
-        }
-        AREA.label_across(&mut self.drawing, &figure.across.label);
-        AREA.label_up(&mut self.drawing, &figure.up.label);
+        area.bottom + LINE * broken.iter().map(Vec::len).max().unwrap_or(1) as f64
     }
 
     fn line(&mut self, number: usize, series: &Series) {
@@ -193,11 +261,24 @@ impl Plot {
         let points = series.points.iter();
         let points = points.map(|point| (self.across.place(point.x), self.up.place(point.y)));
         self.drawing.polyline(&class("line", number, series), points);
+        // A single point makes no line.
+        if let [point] = series.points.as_slice() {
+            let center = (self.across.place(point.x), self.up.place(point.y));
+            self.drawing.circle(&class("dot", number, series), center, 3.5, None);
+        }
     }
 
-    fn dots(&mut self, number: usize, series: &Series) {
+    /// Draws dots; those of one name stand side by side.
+    fn dots(&mut self, number: usize, figure: &Figure, series: &Series) {
+        let spread = match figure.across.names.len() {
+            0 => 0.0,
+            names => {
+                let room = (self.area.right - self.area.left) / names as f64 * 0.6;
+                room * ((number as f64 + 0.5) / figure.series.len() as f64 - 0.5)
+            }
+        };
         for point in &series.points {
-            let center = (self.across.place(point.x), self.up.place(point.y));
+            let center = (self.across.place(point.x) + spread, self.up.place(point.y));
             self.interval(number, point, center.0);
             self.drawing.circle(&class("dot", number, series), center, 3.5, None);
         }
@@ -209,7 +290,7 @@ impl Plot {
         for point in &series.points {
             let left = self.across.place(point.x) - room / 2.0 + width * number as f64;
             let top = self.up.place(point.y);
-            let size = ((width - 2.0).max(1.0), AREA.bottom - top);
+            let size = ((width - 2.0).max(1.0), self.area.bottom - top);
             self.drawing.rectangle(&class("column", number, series), (left, top), size);
             self.interval(number, point, left + width / 2.0);
         }
@@ -221,19 +302,32 @@ impl Plot {
         self.drawing.line(&class, (x, self.up.place(low)), (x, self.up.place(high)));
     }
 
-    /// Writes the legend below the plot, in columns; returns the height of the drawing.
-    fn legend(&mut self, figure: &Figure) -> f64 {
+    /// Writes the legend below `below`, in columns; returns the height of the drawing.
+    fn legend(&mut self, figure: &Figure, below: f64) -> f64 {
+        let area = self.area;
         let names: Vec<String> = figure.series.iter().map(legend_name).collect();
-        let letters = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-        let column = letters as f64 * LETTER + BESIDE;
-        let per_line = (((AREA.right - AREA.left) / column) as usize).max(1);
-        for (number, (series, name)) in figure.series.iter().zip(&names).enumerate() {
-            let x = AREA.left + column * (number % per_line) as f64;
-            let y = AREA.bottom + 64.0 + LINE * (number / per_line) as f64;
-            self.drawing.line(&class("line", number, series), (x, y), (x + 26.0, y));
-            self.drawing.text("", (x + 32.0, y + 4.0), Align::Start, name);
+        let longest = names.iter().map(|name| text_width(name)).fold(0.0, f64::max);
+        let column = longest + BESIDE;
+        let per_line = (((area.right - area.left) / column) as usize).max(1);
+        let mut y = below + 6.0;
+        for (row, part) in names.chunks(per_line).enumerate() {
+            y += LINE;
+            let mut most = 1;
+            for (place, name) in part.iter().enumerate() {
+                let (x, number) = (area.left + column * place as f64, row * per_line + place);
+                let series = &figure.series[number];
+                self.drawing.line(&class("line", number, series), (x, y), (x + 26.0, y));
+                let room = if per_line > 1 { longest } else { area.right - x - SIGN };
+                let broken = lines(name, room + 1.0);
+                for (line, text) in broken.iter().enumerate() {
+                    let position = (x + SIGN, y + 4.0 + LINE * line as f64);
+                    self.drawing.text("", position, Align::Start, text);
+                }
+                most = most.max(broken.len());
+            }
+            y += LINE * (most - 1) as f64;
         }
-        AREA.bottom + 60.0 + LINE * names.len().div_ceil(per_line) as f64
+        y + LINE
     }
 }
 
@@ -283,8 +377,53 @@ mod tests {
                 assert_eq!(drawing.matches("class=\"interval").count(), 6, "{drawing}");
             }
         }
+        assert!(
+            narrow_svg(&figure(Kind::Bars, names.clone(), Axis::linear("us"))).contains("0 0 400")
+        );
         let empty = Figure { series: Vec::new(), ..figure(Kind::Lines, names, Axis::linear("us")) };
         assert!(!svg(&empty).contains("NaN"));
+    }
+
+    /// More than two decades of positive values need a logarithmic axis, whatever the caller thought of.
+    #[test]
+    fn axis_over_two_decades_is_logarithmic() {
+        let ticks = |y: [f64; 3], up: Axis| {
+            let points = y.into_iter().enumerate();
+            let points = points.map(|(x, y)| Point { x: x as f64, y, interval: None });
+            let series = vec![Series::measured("one", points)];
+            let axis = Axis::linear("n");
+            let all = Figure { series, ..figure(Kind::Lines, axis, up) };
+            Plot::of(&all, MARGINS[0]).up.ticks()
+        };
+        let decades = [0.1, 1.0, 10.0, 100.0];
+        assert_eq!(ticks([0.34, 1.0, 62.0], Axis::linear("us")), decades);
+        assert_eq!(ticks([1.0, 50.0, 100.0], Axis::linear("us"))[..2], [0.0, 20.0], "two decades");
+        assert_eq!(
+            ticks([0.0, 0.1, 90.0], Axis::linear("us"))[..2],
+            [0.0, 20.0],
+            "zero has no place"
+        );
+        assert_eq!(ticks([0.1, 1.0, 90.0], Axis::percent()).last(), Some(&100.0));
+        let across = Figure {
+            series: vec![Series::measured(
+                "one",
+                [1.0, 1e6].map(|x| Point { x, y: 1.0, interval: None }),
+            )],
+            ..figure(Kind::Lines, Axis::linear("sessions"), Axis::linear("us"))
+        };
+        assert_eq!(Plot::of(&across, MARGINS[0]).across.ticks().len(), 7);
+    }
+
+    /// Names without room beside each other are written upwards, others in lines.
+    #[test]
+    fn names_fit_their_room() {
+        let long = ["find session", "reservation management", "tear path state"].map(str::to_owned);
+        let many: Vec<String> = long.iter().cycle().take(24).cloned().collect();
+        let drawing = |names: &[String]| {
+            svg(&figure(Kind::Bars, Axis::named("step", names), Axis::linear("us")))
+        };
+        assert_eq!(drawing(&long).matches("rotate").count(), 1, "the label of the vertical axis");
+        assert_eq!(drawing(&many).matches("rotate").count(), 25);
     }
 
     #[test]

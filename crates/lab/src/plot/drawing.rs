@@ -10,6 +10,29 @@ use super::escape;
 /// Width of every drawing, points.
 pub const WIDTH: f64 = 960.0;
 
+/// Width of a letter of 13 points, at most on average.
+pub const LETTER: f64 = 7.2;
+
+/// Breaks text into lines of this width, points, between words; a longer word has a line of its own.
+pub fn lines(text: &str, width: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if text_width(line) + text_width(word) + LETTER <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Returns the width of text, points.
+pub fn text_width(text: &str) -> f64 {
+    text.chars().count() as f64 * LETTER
+}
+
 /// A position: x and y, points.
 pub type Position = (f64, f64);
 
@@ -39,12 +62,18 @@ pub enum Align {
 #[derive(Clone, Debug)]
 pub struct Drawing {
     shapes: String,
+    width: f64,
 }
 
 impl Drawing {
     /// Creates an empty drawing; [`finish`](Drawing::finish) puts it into its frame.
     pub fn new() -> Drawing {
-        Drawing { shapes: String::new() }
+        Drawing::of_width(WIDTH)
+    }
+
+    /// Creates an empty drawing of another width, points.
+    pub fn of_width(width: f64) -> Drawing {
+        Drawing { shapes: String::new(), width }
     }
 
     /// Creates a drawing with a title.
@@ -57,14 +86,15 @@ impl Drawing {
     /// Returns the SVG: a frame of this height with the drawing's style and shapes. The label is for screen readers.
     pub fn finish(self, height: f64, label: &str, style: &Style) -> String {
         let (label, Style { light, dark, rules }) = (escape(label), style);
+        let width = self.width;
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{label}\"><style>\
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\"><style>\
              svg{{color-scheme:light dark;--ink:#1f2430;--faint:#8a91a0;--paper:#fff;{light}}}\
              @media(prefers-color-scheme:dark){{svg{{--ink:#e6e9ef;--paper:#14171c;{dark}}}}}\
              text{{font:13px system-ui,sans-serif;fill:var(--ink)}}.axis{{fill:var(--faint)}}.title{{font-weight:600}}\
              .paper{{fill:var(--paper)}}.grid{{stroke:var(--faint);stroke-opacity:.3}}\
              .line{{fill:none;stroke-width:1.8;stroke-linejoin:round}}{rules}</style>\
-             <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>{}</svg>\n",
+             <rect class=\"paper\" width=\"{width}\" height=\"{height}\" rx=\"8\"/>{}</svg>\n",
             self.shapes
         )
     }
@@ -186,6 +216,13 @@ mod tests {
         assert!(drawing.contains("viewBox=\"0 0 960 100\"") && drawing.ends_with("</svg>\n"));
         let (braces, ends) = (drawing.matches('{').count(), drawing.matches('}').count());
         assert_eq!(braces, ends, "the style is whole");
+    }
+
+    #[test]
+    fn text_is_broken_between_words() {
+        assert_eq!(lines("find the session", 8.0 * LETTER), ["find the", "session"]);
+        assert_eq!(lines("reservation of a flow", 4.0 * LETTER), ["reservation", "of a", "flow"]);
+        assert!(lines("", 9.0).is_empty());
     }
 
     #[test]
