@@ -16,7 +16,8 @@ Examples:
   earmark-studies study retry --seeds 100 --json
 
 The rows are the papers' cases under regular and high load. Each number is a median with its 95 % interval; what was
-published, from one run each, stands beside it. docs/studies/retry.md explains the results.";
+published, from several runs of unstated number and without intervals, stands beside it. docs/studies/retry.md explains
+the results.";
 
 /// Repeat published simulations with the engines of the daemon
 #[derive(Debug, clap::Subcommand)]

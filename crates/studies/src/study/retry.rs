@@ -25,7 +25,7 @@ use earmark_lab::runs;
 
 pub use case::{Case, Load};
 pub use report::{drawings, tables};
-pub use rows::Row;
+pub use rows::{BySeed, Row, TIMEOUT_S};
 pub use sweeps::{Point, Sweep};
 
 /// Size of the study.

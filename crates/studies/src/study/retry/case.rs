@@ -85,12 +85,13 @@ pub enum Case {
     Grab1,
 }
 
-/// Published results of a case, from one run.
+/// Published results of a case. Each published simulation was run several times with different seeds; the papers state
+/// neither how many times, nor whether a figure is of one of these runs or a mean, and give no interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Published {
     /// Retries in the network in 550 s; only for high load.
     pub retries: Option<u32>,
-    /// Time until the test flow completed, seconds; `None` if it never did.
+    /// Time until the test flow completed, seconds; `None` if it did not.
     pub completed_after: Option<f64>,
     /// Number of the test flow's tries.
     pub tries: u32,
@@ -145,23 +146,23 @@ impl Case {
         [("protocol", protocol), ("retry.threshold", threshold)]
     }
 
-    /// Returns the published results: figures 2 to 4 and 6 to 12, table 1. Of grabbing under regular load there is
-    /// one run, without a threshold.
+    /// Returns the published results: figures 2 to 4 and 6 to 12, table 1. Grabbing under regular load was published
+    /// without a threshold only.
     pub fn published(self, load: Load) -> Option<Published> {
-        let run =
+        let result =
             |retries, completed_after, tries| Some(Published { retries, completed_after, tries });
         match (load, self) {
-            (Load::Regular, Case::Rsvp) => run(None, Some(150.0), 5),
-            (Load::Regular, Case::Refresh) => run(None, Some(77.0), 3),
-            (Load::Regular, Case::GrabInfinite) => run(None, Some(12.0), 19),
+            (Load::Regular, Case::Rsvp) => result(None, Some(150.0), 5),
+            (Load::Regular, Case::Refresh) => result(None, Some(77.0), 3),
+            (Load::Regular, Case::GrabInfinite) => result(None, Some(12.0), 19),
             (Load::Regular, _) => None,
-            (Load::High, Case::Rsvp) => run(Some(3_409), None, 10),
-            (Load::High, Case::Refresh) => run(Some(2_588), Some(43.0), 3),
-            (Load::High, Case::GrabInfinite) => run(Some(28_314), None, 184),
-            (Load::High, Case::Grab10) => run(Some(8_534), None, 46),
-            (Load::High, Case::Grab8) => run(Some(7_137), Some(232.0), 32),
-            (Load::High, Case::Grab3) => run(Some(4_382), Some(172.0), 14),
-            (Load::High, Case::Grab1) => run(Some(2_685), Some(19.0), 1),
+            (Load::High, Case::Rsvp) => result(Some(3_409), None, 10),
+            (Load::High, Case::Refresh) => result(Some(2_588), Some(43.0), 3),
+            (Load::High, Case::GrabInfinite) => result(Some(28_314), None, 184),
+            (Load::High, Case::Grab10) => result(Some(8_534), None, 46),
+            (Load::High, Case::Grab8) => result(Some(7_137), Some(232.0), 32),
+            (Load::High, Case::Grab3) => result(Some(4_382), Some(172.0), 14),
+            (Load::High, Case::Grab1) => result(Some(2_685), Some(19.0), 1),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Drawings of the study beyond charts: results of single runs, and rates second by second.
+//! Drawings of the study beyond charts: results of each run, and rates second by second.
 
 use earmark_lab::plot::axis::{Area, Scale, number};
 use earmark_lab::plot::drawing::{Align, Drawing, Style};
@@ -14,16 +14,17 @@ const STYLE: Style = Style {
             .then{fill:none;stroke:var(--ink);stroke-width:2}.rate{fill:none;stroke:var(--run);stroke-width:1.2}",
 };
 
-/// Results of single runs of one kind.
+/// Results of all runs of one kind.
 pub(super) struct Strip {
     pub(super) name: String,
     /// Value of each run; a run at `most` had no end.
     pub(super) runs: Vec<f64>,
-    /// Value of the published run.
-    pub(super) published: Option<f64>,
+    /// Published value; `Some(None)` if the reservation was published as not made.
+    pub(super) published: Option<Option<f64>>,
 }
 
-/// Draws a strip of dots for each kind, from 0 to `most`; a ring is the published run.
+/// Draws a strip of dots for each kind, from 0 to `most`; a ring is the published value. A reservation that was
+/// published as not made has words in its place.
 pub(super) fn strips(title: &str, axis: &str, most: f64, strips: &[Strip]) -> String {
     const HEIGHT: f64 = 34.0;
     let bottom = TOP + HEIGHT * strips.len() as f64;
@@ -45,8 +46,14 @@ pub(super) fn strips(title: &str, axis: &str, most: f64, strips: &[Strip]) -> St
             let class = if *run >= most { "never" } else { "run" };
             drawing.circle(class, (across.place(*run), y + off), 3.0, None);
         }
-        if let Some(published) = strip.published {
-            drawing.circle("then", (across.place(published), y), 7.0, None);
+        match strip.published {
+            Some(Some(published)) => {
+                drawing.circle("then", (across.place(published), y), 7.0, None);
+            }
+            Some(None) => {
+                drawing.text("", (RIGHT - 12.0, y + 4.0), Align::End, "published: not made");
+            }
+            None => {}
         }
     }
     drawing.finish(bottom + 60.0, title, &STYLE)

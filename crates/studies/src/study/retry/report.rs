@@ -162,14 +162,14 @@ pub fn drawings(results: &Results) -> Vec<(String, String)> {
 fn completion(results: &Results, load: Load) -> String {
     let strip = |row: &Row| Strip {
         name: row.case.title().to_owned(),
-        runs: row.waits.clone(),
-        published: row.case.published(load).map(|then| then.completed_after.unwrap_or(TIMEOUT_S)),
+        runs: row.by_seed.waits.clone(),
+        published: row.case.published(load).map(|then| then.completed_after),
     };
     let rows = results.rows.iter().filter(|row| row.load == load);
     let strips: Vec<Strip> = rows.map(strip).collect();
     let title =
         format!("{} load: how long the test flow waits, each run a dot", capital(load.name()));
-    drawings::strips(&title, "seconds; at 300: never; ring: the published run", TIMEOUT_S, &strips)
+    drawings::strips(&title, "seconds; at 300: not made; ring: published", TIMEOUT_S, &strips)
 }
 
 fn received(traces: &[&CaseResults], load: Load) -> String {
@@ -364,6 +364,6 @@ mod tests {
         let dots = drawings[0].1.matches("class=\"run\"").count();
         let never = drawings[0].1.matches("class=\"never\"").count();
         assert_eq!((dots, never), (3, 4));
-        assert_eq!(drawings[0].1.matches("class=\"then\"").count(), 1, "the published run");
+        assert_eq!(drawings[0].1.matches("class=\"then\"").count(), 1, "published");
     }
 }

@@ -1,5 +1,7 @@
 //! Each case under each load, with many seeds.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result};
 use earmark_scenario::{FlowOutcome, Outcome};
 use serde::Serialize;
@@ -9,7 +11,7 @@ use super::play_cases;
 use earmark_lab::statistics::Median;
 
 /// Longest wait of the test flow for its reservation, seconds; without one it counts with this time.
-pub(super) const TIMEOUT_S: f64 = 300.0;
+pub const TIMEOUT_S: f64 = 300.0;
 
 /// Results of one case under one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,8 +28,8 @@ pub struct Row {
     pub completed_share: f64,
     /// Time until the test flow completed, seconds; [`TIMEOUT_S`] if it never did.
     pub completion_s: Median,
-    /// Share of the runs in which the test flow completed no later than in the published run; if that one did not
-    /// complete, share of the runs that did not either.
+    /// Share of the runs in which the test flow completed no later than published; if it was published as not
+    /// made, share of the runs in which it was not either.
     pub as_lucky: Option<f64>,
     /// Number of the test flow's tries after the first at each node, until completion or the end.
     pub tries: Median,
@@ -40,9 +42,29 @@ pub struct Row {
     /// Retries, each counted at all routers on the path of its message from the receiver to the deciding router,
     /// which may be the papers' count for RSVP.
     pub passed: Median,
-    /// Waiting times by seed, as in `completion_s`.
-    pub waits: Vec<f64>,
+    /// Nodes that granted the test flow's reservation at its first try.
+    pub first_try: Median,
+    /// Values by seed.
+    #[serde(flatten)]
+    pub by_seed: BySeed,
 }
+
+/// Values of a row, one for each seed in their order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BySeed {
+    /// Waiting times, as in `completion_s`.
+    pub waits: Vec<f64>,
+    /// Retries in the network.
+    pub retries_by_seed: Vec<f64>,
+    /// Tries of the test flow.
+    pub tries_by_seed: Vec<f64>,
+    /// Nodes that granted at the first try.
+    pub first_try_by_seed: Vec<f64>,
+}
+
+/// Longest time of a message from one end of the network to the other and back, seconds: what is granted within this
+/// time after the request was granted at the first try.
+const FIRST_TRY_S: f64 = 1.0;
 
 /// Runs every row.
 pub(super) fn play_all(seeds: u64) -> Result<Vec<Row>> {
@@ -66,21 +88,36 @@ pub(super) fn row(load: Load, case: Case, runs: &[Outcome]) -> Option<Row> {
         };
         waits.iter().filter(as_lucky).count() as f64 / waits.len() as f64
     });
+    let by_seed = BySeed {
+        retries_by_seed: runs.iter().map(|run| run.retries as f64).collect(),
+        tries_by_seed: flows.iter().map(|flow| flow.retries as f64).collect(),
+        first_try_by_seed: flows.iter().map(|flow| first_try(flow)).collect(),
+        waits,
+    };
+    let median = |values: &[f64]| Median::of(values.iter().copied());
     Some(Row {
         as_lucky,
         load,
         case,
         seeds: runs.len() as u64,
-        retries: of(&|run| run.retries as f64)?,
+        retries: median(&by_seed.retries_by_seed)?,
         completed_share: completed as f64 / flows.len() as f64,
-        completion_s: Median::of(waits.iter().copied())?,
-        tries: Median::of(flows.iter().map(|flow| flow.retries as f64))?,
+        completion_s: median(&by_seed.waits)?,
+        tries: median(&by_seed.tries_by_seed)?,
+        first_try: median(&by_seed.first_try_by_seed)?,
         served: of(&|run| run.served)?,
         fragmented: of(&|run| run.fragmented)?,
         flows_completed: of(&|run| run.completed as f64 / (run.wanted as f64).max(1.0))?,
         passed: of(&passed)?,
-        waits,
+        by_seed,
     })
+}
+
+/// Counts the nodes that granted the reservation of a flow at its first try.
+fn first_try(flow: &FlowOutcome) -> f64 {
+    let until = flow.reserves.unwrap_or(f64::INFINITY) + FIRST_TRY_S;
+    let first = flow.attempts.iter().filter(|attempt| attempt.granted && attempt.at < until);
+    first.map(|attempt| attempt.node.as_str()).collect::<BTreeSet<&str>>().len() as f64
 }
 
 /// Counts a retry at every router it passes: routers are n1 to n5, and messages of RSVP come from n5.
