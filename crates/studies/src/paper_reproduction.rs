@@ -97,6 +97,7 @@ pub const PARTS: &[Part] = &[
             "budapest.table6_rsvp_path_tear_steps",
             "budapest.table7_rsvp_resv_tear_steps",
             "budapest.table8_boomerang_tear_steps",
+            "pan.table3_yessir.kernel_io",
         ],
         measure: Measure::Whole(messages::measure),
     },
@@ -297,7 +298,7 @@ fn write(
     let mut titled: Vec<page::Titled<'_>> =
         sections.iter().map(|(part, section)| (part.name, part.title, section)).collect();
     titled.push(("environment", "The machine", &here));
-    let text = page::page("The overhead of reservation protocols", &first, warning, &titled);
+    let text = page::page("The overhead of reservation protocols", &first, warning, "", &titled);
     let put = |name: &str, text: &str| -> Result<PathBuf> {
         let file = plan.out.join(name);
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
@@ -377,12 +378,7 @@ mod tests {
 
     #[test]
     fn reports_are_compared() {
-        let value = |median: f64| Estimate {
-            median,
-            low: median - 1.0,
-            high: median + 1.0,
-            repetitions: 9,
-        };
+        let value = |median: f64| Estimate::between(median - 1.0, median, median + 1.0, 9);
         let of = |values: &[(&str, f64)]| -> Vec<(String, Estimate)> {
             values.iter().map(|(key, median)| ((*key).to_owned(), value(*median))).collect()
         };

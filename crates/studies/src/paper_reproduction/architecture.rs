@@ -2,8 +2,8 @@
 //!
 //! The paper ran an RSVP daemon without its sockets on a simulator of another kind of processor. Here valgrind
 //! simulates caches and branch prediction for the daemon's own code, once with the caches of the paper, once with
-//! current ones, and then with instruction caches of many shapes. Cycles are an estimate, except those of the clock
-//! and the counters of this machine.
+//! current ones, and then with instruction caches of many shapes. Cycles of a simulated processor are an estimate and
+//! named so; those of this machine's clock and counters stand in a table of their own, beside no published ones.
 //!
 //! - [`simulator`], [`counts`]: runs under valgrind, and what they count.
 //! - [`functions`]: attribution of instructions to the paper's functions; [`shares`]: share of each.
@@ -68,7 +68,7 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
     samples::check(&mut section, &samples);
     shares::show(&mut section, &samples)?;
     let here = clock(&samples, order.quick, supervision)?;
-    processors::simulated(&mut section, &samples, &here);
+    processors::simulated(&mut section, &samples);
     let mhz = Environment::of_this_machine().mhz;
     processors::this_machine(&mut section, &samples, &here, mhz);
     let results: Vec<ShapeResult<'_>> = runs
@@ -79,7 +79,7 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
         })
         .collect();
     section.heading("Caches of other shapes");
-    sweep::show(&mut section, &results);
+    sweep::show(&mut section, &results, order.quick);
     processors::conclude(&mut section, &samples, &here);
     Ok(section)
 }

@@ -56,7 +56,7 @@ pub(super) struct RouterVariant {
 }
 
 /// Times of a message.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ForwardingLatency {
     /// Checkpoint 1, microseconds.
     pub interfaces_us: f64,
@@ -65,12 +65,14 @@ pub struct ForwardingLatency {
 }
 
 /// Times of a message in the daemon, microseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DaemonLatency {
     /// Checkpoint 2: from input to output.
     pub all_us: f64,
     /// Time of traffic control within it.
     pub traffic_control_us: f64,
+    /// Marks of the message, from its beginning to the mark after which its results were sent.
+    pub(super) steps: Vec<TracePoint>,
 }
 
 /// The hosts and the router. Dropping the value removes them.
@@ -226,7 +228,13 @@ impl ForwardingTestbed {
         Ok(DaemonLatency {
             all_us: between(0, handed_out),
             traffic_control_us: between(done, handed_out),
+            steps: message[..=at(Checkpoint::HandOut).unwrap_or(handed_out)].to_vec(),
         })
+    }
+
+    /// Returns the clock of the marks.
+    pub(super) fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// Sets whether the daemon's marks are kept for each message. Under load they could not be read in time.

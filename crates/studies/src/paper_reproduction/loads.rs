@@ -47,7 +47,7 @@ fn trimmed_estimate(values: &[f64], parts: usize) -> Option<Estimate> {
     let part = values.len().div_ceil(parts.max(1)).max(1);
     let means: Vec<f64> =
         values.chunks(part).map(|part| trimmed_mean(part.iter().copied())).collect();
-    Estimate::of(&means)
+    Some(Estimate::of(&means)?.behind(values))
 }
 
 /// Returns the plain mean.
@@ -63,7 +63,7 @@ mod tests {
     fn means_have_the_interval_of_their_parts() {
         let values: Vec<f64> = (1..=100).map(f64::from).collect();
         let estimate = trimmed_estimate(&values, 10).unwrap();
-        assert_eq!((estimate.median, estimate.repetitions), (50.5, 10));
+        assert_eq!((estimate.median, estimate.repetitions), (50.5, 100));
         assert_eq!((estimate.low, estimate.high), (15.5, 85.5), "the second and the ninth part");
         assert_eq!((trimmed_estimate(&[], 10), mean(&[])), (None, None));
         assert_eq!(mean(&values), Some(50.5));

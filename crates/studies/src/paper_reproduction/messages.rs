@@ -1,7 +1,9 @@
-//! Cost of messages for a router (the study of Budapest, Tables 1 to 8): step by step without I/O ([`steps`]), from
-//! interface to interface ([`checkpoints`]), and for cases that the paper could only estimate ([`receivers`]).
+//! Cost of messages for a router (the study of Budapest, Tables 1 to 8): from interface to interface and step by step
+//! in a daemon ([`checkpoints`], [`published_steps`]), step by step in the engines alone ([`steps`]), and for cases
+//! that the paper could only estimate ([`receivers`]).
 
 mod checkpoints;
+mod published_steps;
 mod receivers;
 mod steps;
 
@@ -13,8 +15,8 @@ use crate::bench::Supervision;
 
 /// Measures all of the section.
 pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Result<Section> {
-    let mut section = steps::measure(order, supervision)?;
-    section.append(checkpoints::measure(order, supervision)?);
+    let mut section = checkpoints::measure(order, supervision)?;
+    section.append(steps::measure(order, supervision)?);
     section.append(receivers::measure(order, supervision)?);
     Ok(section)
 }

@@ -1,39 +1,55 @@
-//! Page of a report: one file without scripts, fonts or external links, readable on a phone and on paper.
+//! Page of a report: one file without scripts, fonts or external links, readable on a phone and on paper. Figures come
+//! first, and tables are folded behind them; a table that is wider than the page is stacked, so that nothing is cut off.
 
 use std::fmt::Write;
 
-use super::section::{Block, Cell, Estimate, Section, Table};
+use super::section::{Block, Cell, Estimate, Figure, Section, Table};
 use earmark_lab::plot::{chart, escape};
 
 const STYLE: &str = "\
-:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;\
-color:CanvasText;background:Canvas}h1,h2,h3{line-height:1.2}h2{margin-top:3rem;border-bottom:1px solid #8886}\
-svg{width:100%;height:auto}figure{margin:1.5rem 0}figcaption,caption{font-weight:600;text-align:left;padding:.3rem 0}\
-.wide{overflow-x:auto}.tall{max-height:36rem;overflow-y:auto}.tall thead{position:sticky;top:0;background:Canvas}table{border-collapse:collapse;margin:1rem 0;font-variant-numeric:tabular-nums}\
-th,td{padding:.25rem .7rem;border-bottom:1px solid #8884;text-align:right;white-space:nowrap}\
-th:first-child,td:first-child,td.words{text-align:left;white-space:normal}.faint{opacity:.65;font-size:.85em}\
-.warning{border-left:4px solid #c4432b;padding-left:1rem}nav a{display:inline-block;margin-right:1rem}\
-@media print{body{max-width:none;margin:0}h2{break-before:page}figure,table{break-inside:avoid}.wide{overflow:visible}\
-.tall{max-height:none}.tall table{break-inside:auto}.tall thead{position:static}}";
+:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;\
+color:CanvasText;background:Canvas;overflow-wrap:break-word}p,ul,dl{max-width:62rem}h1,h2,h3{line-height:1.2}\
+h2{margin-top:3rem;border-bottom:1px solid #8886}svg{display:block;width:100%;height:auto}figure{margin:1.5rem 0;max-width:62rem}\
+figure.narrow{display:none}caption{font-weight:600;text-align:left;padding:.3rem 0}\
+table{border-collapse:collapse;margin:1rem 0;font-variant-numeric:tabular-nums}\
+th,td{padding:.25rem .6rem;border-bottom:1px solid #8884;text-align:right;vertical-align:top}\
+td{white-space:nowrap}td.words,th:first-child{text-align:left;white-space:normal}.faint{opacity:.75;font-size:.85em}\
+td .faint{display:block}summary{cursor:pointer;padding:.3rem 0}.warning{border-left:4px solid #c4432b;padding-left:1rem}\
+nav a{display:inline-block;margin-right:1rem}.holds{color:#1a7f37}.does_not_hold{color:#c4432b}\
+@media(prefers-color-scheme:dark){.holds{color:#3fb950}.does_not_hold{color:#f47067}}\
+@media print{body{max-width:none;margin:0}h2{break-before:page}figure,tr{break-inside:avoid}\
+details::details-content{content-visibility:visible;display:block}}";
 
-/// Number of rows above which a table scrolls in a window of its own, except on paper.
-const TALL: usize = 30;
+/// Rules of tables that are too wide for the page: each row becomes a block, with the heading before each cell.
+const STACKED: &str = "\
+CLASS{display:block}CLASS caption,CLASS tbody{display:block}CLASS thead{display:none}CLASS tr{display:block;padding:.5rem 0;\
+border-bottom:1px solid #8888}CLASS td{display:grid;grid-template-columns:minmax(0,2fr) minmax(0,3fr);gap:.5rem;border:0;\
+padding:.1rem 0;text-align:left;white-space:normal}CLASS td::before{content:attr(data-label);opacity:.75}\
+CLASS td:first-child{font-weight:600}";
+
+/// Widths of the page, pixels, below which tables with at most so many columns are stacked.
+const STACKS: [(usize, u32); 4] = [(3, 520), (5, 760), (7, 1_000), (usize::MAX, 1_400)];
+
+/// Width of the page, pixels, below which figures are drawn for a phone.
+const PHONE: u32 = 700;
 
 /// A section, with its anchor and its title.
 pub type Titled<'a> = (&'a str, &'a str, &'a Section);
 
-/// Returns the page of these sections, after introductory paragraphs.
+/// Returns the page: introductory paragraphs, a part that is HTML already, and these sections.
 pub fn page(
     title: &str,
     first: &[String],
     warning: Option<&str>,
+    opening: &str,
     sections: &[Titled<'_>],
 ) -> String {
     let title = escape(title);
     let mut out = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{title}</title>\
-         <style>{STYLE}</style></head><body><h1>{title}</h1>"
+         <style>{}</style></head><body><h1>{title}</h1>",
+        style()
     );
     // Writing to a string does not fail, here and below.
     for paragraph in first {
@@ -47,50 +63,116 @@ pub fn page(
         let _ = write!(out, "<a href=\"#{}\">{}</a>", escape(name), escape(title));
     }
     out.push_str("</nav>");
+    out.push_str(opening);
     for (name, title, section) in sections {
         let _ = write!(out, "<h2 id=\"{}\">{}</h2>", escape(name), escape(title));
-        section.blocks.iter().for_each(|block| show(&mut out, block));
+        for group in groups(&section.blocks) {
+            show_group(&mut out, group);
+        }
         left_out(&mut out, section);
     }
     out.push_str("</body></html>\n");
     out
 }
 
-fn show(out: &mut String, block: &Block) {
-    let _ = match block {
-        Block::Heading(text) => write!(out, "<h3>{}</h3>", escape(text)),
-        Block::Text(text) => write!(out, "<p>{}</p>", escape(text)),
-        Block::Figure(figure) => write!(out, "<figure>{}</figure>", chart::svg(figure)),
-        Block::Table(table) => {
-            show_table(out, table);
-            Ok(())
-        }
-    };
+fn style() -> String {
+    let mut style = STYLE.to_owned();
+    for (place, (_, width)) in STACKS.iter().enumerate() {
+        let rules = STACKED.replace("CLASS", &format!(".t{place}"));
+        let _ = write!(style, "@media screen and (max-width:{width}px){{{rules}}}");
+    }
+    let _ = write!(
+        style,
+        "@media screen and (max-width:{PHONE}px){{figure.wide{{display:none}}figure.narrow{{display:block}}}}"
+    );
+    style
 }
 
-fn show_table(out: &mut String, table: &Table) {
+/// Divides blocks by headings.
+fn groups(blocks: &[Block]) -> impl Iterator<Item = &[Block]> {
+    blocks.chunk_by(|_, next| !matches!(next, Block::Heading(_)))
+}
+
+/// Shows the blocks under one heading: tables are folded behind the figures, if there are any.
+fn show_group(out: &mut String, blocks: &[Block]) {
+    let is_figure = |block: &&Block| matches!(block, Block::Figure(_));
+    let is_folded = blocks.iter().any(|block| is_figure(&block));
+    let mut figures = blocks.iter().filter(is_figure).peekable();
+    for block in blocks {
+        match block {
+            Block::Heading(text) => {
+                let _ = write!(out, "<h3>{}</h3>", escape(text));
+            }
+            Block::Text(text) => {
+                let _ = write!(out, "<p>{}</p>", escape(text));
+            }
+            // A figure that stands behind a table comes before it.
+            Block::Figure(_) => show_figures(out, &mut figures, block),
+            Block::Table(table) => {
+                while let Some(Block::Figure(figure)) = figures.next() {
+                    show_figure(out, figure);
+                }
+                show_table(out, table, is_folded);
+            }
+        }
+    }
+}
+
+/// Shows a figure, unless it was shown.
+fn show_figures<'b>(
+    out: &mut String,
+    figures: &mut std::iter::Peekable<impl Iterator<Item = &'b Block>>,
+    block: &Block,
+) {
+    if let Some(Block::Figure(figure)) = figures.next_if(|next| *next == block) {
+        show_figure(out, figure);
+    }
+}
+
+/// Shows a figure, drawn once for wide pages and once for narrow ones.
+pub fn show_figure(out: &mut String, figure: &Figure) {
+    let (wide, narrow) = (chart::svg(figure), chart::narrow_svg(figure));
+    let _ = write!(
+        out,
+        "<figure class=\"wide\">{wide}</figure><figure class=\"narrow\">{narrow}</figure>"
+    );
+}
+
+fn show_table(out: &mut String, table: &Table, is_folded: bool) {
     let title = escape(&table.title);
-    // The keyboard can reach scrolling elements.
-    let tall = table.rows.len() > TALL;
-    let class = if tall { "\"wide tall\" tabindex=\"0\"" } else { "\"wide\"" };
-    let _ = write!(out, "<div class={class}><table><caption>{title}</caption><thead><tr>");
+    if is_folded {
+        let count = table.rows.len();
+        let _ = write!(out, "<details><summary>Table: {title} ({count} rows)</summary>");
+    }
+    let class = STACKS.iter().position(|(columns, _)| table.columns.len() <= *columns);
+    let class = class.unwrap_or(STACKS.len() - 1);
+    let _ = write!(out, "<table class=\"t{class}\"><caption>{title}</caption><thead><tr>");
     for column in &table.columns {
         let _ = write!(out, "<th>{}", escape(column));
     }
     out.push_str("</tr></thead><tbody>");
     for row in &table.rows {
         out.push_str("<tr>");
-        for cell in row {
-            let _ = match cell {
-                Cell::Nothing => write!(out, "<td>-"),
-                Cell::Text(text) => write!(out, "<td class=\"words\">{}", escape(text)),
-                Cell::Number(value) => write!(out, "<td>{}", number(*value)),
-                Cell::Estimate(estimate) => write!(out, "<td>{}", shown(estimate)),
+        for (cell, column) in row.iter().zip(&table.columns) {
+            let label = escape(column);
+            let (class, shown) = match cell {
+                Cell::Nothing => ("", "-".to_owned()),
+                Cell::Text(text) => (" class=\"words\"", escape(text)),
+                Cell::Number(value) => ("", number(*value)),
+                Cell::Estimate(estimate) => ("", shown(estimate)),
+                Cell::Interval { value, ends: [low, high] } => {
+                    ("", with_interval([*value, *low, *high]))
+                }
             };
+            // A cell of a stacked table is a grid, of a label and one element.
+            let _ = write!(out, "<td{class} data-label=\"{label}\"><span>{shown}</span>");
         }
         out.push_str("</tr>");
     }
-    out.push_str("</tbody></table></div>");
+    out.push_str("</tbody></table>");
+    if is_folded {
+        out.push_str("</details>");
+    }
 }
 
 /// Formats a value, with its interval if that is visible.
@@ -99,7 +181,13 @@ fn shown(estimate: &Estimate) -> String {
     if low == high {
         return median;
     }
-    format!("{median} <span class=\"faint\">{low} to {high}</span>")
+    with_interval([estimate.median, estimate.low, estimate.high])
+}
+
+/// Formats a value and the ends of its interval.
+fn with_interval(values: [f64; 3]) -> String {
+    let [value, low, high] = values.map(number);
+    format!("{value} <span class=\"faint\">{low} to {high}</span>")
 }
 
 /// Writes the missing figures, grouped by reason.
@@ -148,7 +236,9 @@ fn grouped(digits: &str) -> String {
 /// None in practice: the table is written into memory.
 pub fn csv(table: &Table) -> Result<String, csv::Error> {
     let is_measured = |column: usize| {
-        table.rows.iter().any(|row| matches!(row.get(column), Some(Cell::Estimate(_))))
+        let has_ends =
+            |cell: Option<&Cell>| matches!(cell, Some(Cell::Estimate(_) | Cell::Interval { .. }));
+        table.rows.iter().any(|row| has_ends(row.get(column)))
     };
     let columns: Vec<(usize, &String)> = table.columns.iter().enumerate().collect();
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -167,6 +257,9 @@ pub fn csv(table: &Table) -> Result<String, csv::Error> {
                 Cell::Estimate(Estimate { median, low, high, .. }) => {
                     [median.to_string(), low.to_string(), high.to_string()]
                 }
+                Cell::Interval { value, ends: [low, high] } => {
+                    [value, low, high].map(ToString::to_string)
+                }
             };
             if is_measured(*place) { vec![value, low, high] } else { vec![value] }
         });
@@ -178,11 +271,12 @@ pub fn csv(table: &Table) -> Result<String, csv::Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::section::{Axis, Kind};
     use super::*;
 
     fn table() -> Table {
         let mut table = Table::new("some", "Some <table>", &["step", "us", "published"]);
-        let estimate = Estimate { median: 1.2345, low: 1.1, high: 2.0, repetitions: 9 };
+        let estimate = Estimate::between(1.1, 1.2345, 2.0, 9);
         table.row(["find & look".into(), estimate.into(), 2.0.into()]);
         table.row(["none".into(), Cell::Nothing, Cell::Nothing]);
         table
@@ -195,8 +289,13 @@ mod tests {
         section.text("1 < 2");
         section.table(table());
         section.leave_out("gist", "no <root>");
-        let page =
-            page("A & B", &["First.".to_owned()], Some("noisy"), &[("gist", "GIST", &section)]);
+        let page = page(
+            "A & B",
+            &["First.".to_owned()],
+            Some("noisy"),
+            "<i>",
+            &[("gist", "GIST", &section)],
+        );
         for part in [
             "<title>A &amp; B</title>",
             "<p>1 &lt; 2</p>",
@@ -211,17 +310,50 @@ mod tests {
         assert!(!page.contains("<script") && !page.contains("http:") && !page.contains("https:"));
     }
 
+    fn figure(name: &str) -> Figure {
+        Figure {
+            name: name.to_owned(),
+            title: name.to_owned(),
+            across: Axis::linear("x"),
+            up: Axis::linear("y"),
+            kind: Kind::Lines,
+            series: Vec::new(),
+        }
+    }
+
+    /// Under a heading with figures, these come first, and tables are folded; they are in the page without a script.
     #[test]
-    fn long_tables_scroll() {
-        let page = |rows: usize| {
-            let mut table = table();
-            table.rows = vec![table.rows[0].clone(); rows];
-            let mut section = Section::default();
-            section.table(table);
-            page("", &[], None, &[("", "", &section)])
-        };
-        assert!(!page(TALL).contains("class=\"wide tall\""));
-        assert!(page(TALL + 1).contains("class=\"wide tall\""));
+    fn tables_are_folded_behind_figures() {
+        let mut section = Section::default();
+        section.heading("With figures");
+        section.figure(figure("before"));
+        section.table(table());
+        section.figure(figure("after"));
+        section.heading("Without");
+        section.table(table());
+        let page = page("", &[], None, "", &[("", "", &section)]);
+        let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));
+        assert!(
+            at(">before<") < at(">after<") && at(">after<") < at("<details><summary>Table: Some")
+        );
+        assert_eq!((page.matches("<details>").count(), page.matches("<table").count()), (1, 2));
+        assert!(at("</details>") < at("<h3>Without"));
+        assert_eq!(page.matches(">before<").count(), 2, "wide and narrow");
+    }
+
+    #[test]
+    fn cells_have_the_heading_of_their_column() {
+        let mut section = Section::default();
+        let mut table = table();
+        table.rows[0][2] = Cell::Interval { value: 298.0, ends: [283.5, 302.5] };
+        assert!(csv(&table).unwrap().contains("298,283.5,302.5"));
+        section.table(table);
+        let page = page("", &[], None, "", &[("", "", &section)]);
+        assert!(
+            page.contains("data-label=\"published\"><span>298 <span class=\"faint\">284 to 302<"),
+            "{page}"
+        );
+        assert!(page.contains("<table class=\"t0\">") && page.contains(".t0{display:block}"));
     }
 
     #[test]

@@ -66,14 +66,11 @@ fn collect(path: &str, value: &Value, found: &mut Vec<(String, Estimate)>) {
 }
 
 fn estimate(value: &Value) -> Option<Estimate> {
-    let number = |value: &Value| value.as_f64();
+    let number = Value::as_f64;
     let interval = value.get("interval")?;
-    Some(Estimate {
-        median: number(value.get("value")?)?,
-        low: number(interval.get(0)?)?,
-        high: number(interval.get(1)?)?,
-        repetitions: value.get("repetitions")?.as_u64()?,
-    })
+    let [low, high] = [0, 1].map(|end| interval.get(end).and_then(number));
+    let median = number(value.get("value")?)?;
+    Some(Estimate::between(low?, median, high?, value.get("repetitions")?.as_u64()?))
 }
 
 fn leaf(entry: &Entry) -> Value {
@@ -82,6 +79,7 @@ fn leaf(entry: &Entry) -> Value {
         values => Map::from_iter([("values".to_owned(), values.iter().map(one).collect())]),
     };
     leaf.insert("unit".to_owned(), entry.unit.clone().into());
+    leaf.insert("basis".to_owned(), json!(entry.basis));
     if let Some(figure) = published::figure(&entry.key) {
         leaf.insert("published".to_owned(), figure.clone());
     }
@@ -90,7 +88,7 @@ fn leaf(entry: &Entry) -> Value {
 }
 
 fn one(value: &Estimate) -> Map<String, Value> {
-    let Estimate { median, low, high, repetitions } = *value;
+    let Estimate { median, low, high, repetitions, .. } = *value;
     let all = [
         ("value", json!(median)),
         ("interval", json!([low, high])),
@@ -128,10 +126,11 @@ mod tests {
     use super::*;
 
     fn section() -> Section {
-        let value = Estimate { median: 2.0, low: 1.5, high: 2.5, repetitions: 300 };
+        let value = Estimate::between(1.5, 2.0, 2.5, 300);
         let mut section = Section::default();
-        section.entry("budapest.table1_isi_rsvp.path.cp1_median", "us", value);
-        section.entries("gist.table2_refresh_cpu.cpu_pct", "%", [value; 7], None);
+        section.entry("budapest.table1_isi_rsvp.path.cp1_median", "us", value.clone());
+        let values = std::iter::repeat_n(value, 7);
+        section.entries("gist.table2_refresh_cpu.cpu_pct", "%", values, None);
         section.leave_out("delft", "there is no valgrind");
         section
     }

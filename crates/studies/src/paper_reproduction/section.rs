@@ -15,6 +15,9 @@ pub struct Section {
     pub blocks: Vec<Block>,
     /// Values with a counterpart among the published figures.
     pub entries: Vec<Entry>,
+    /// Further values that verdicts on the papers' claims rely on, under keys of their own.
+    #[serde(default)]
+    pub measures: Vec<Entry>,
     /// Keys of published figures without a counterpart, each with the reason.
     pub left_out: Vec<(String, String)>,
 }
@@ -58,10 +61,34 @@ pub enum Cell {
     Number(f64),
     /// A number that was measured.
     Estimate(Estimate),
+    /// A number that was published with its interval.
+    Interval {
+        /// Published value.
+        value: f64,
+        /// Ends of the published interval.
+        ends: [f64; 2],
+    },
+}
+
+/// Way to a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// Measured by a clock, or by counters of the processor or the kernel.
+    #[default]
+    Measured,
+    /// Counted, and the same each time.
+    Counted,
+    /// Result of a simulation.
+    Simulated,
+    /// Estimated by a model of a machine that is not this one.
+    Estimated,
+    /// Computed from measured values, as in the paper.
+    Derived,
 }
 
 /// Result of repeated measurements: the median with its 95 % confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Median of the values.
     pub median: f64,
@@ -71,15 +98,21 @@ pub struct Estimate {
     pub high: f64,
     /// Number of values.
     pub repetitions: u64,
+    /// Values behind the estimate, in order of time; empty if there is only one, or if it was computed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<f64>,
 }
 
-/// Values that have a counterpart among the published figures.
+/// Values under a key, such as that of a published figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Key of the published figure: `budapest.table1_isi_rsvp.path.cp1_median`.
     pub key: String,
     /// Unit of the values.
     pub unit: String,
+    /// Way to the values.
+    #[serde(default)]
+    pub basis: Basis,
     /// One value, or as many as the published list has, in its order.
     pub values: Vec<Estimate>,
     /// Difference from the published measurement, if any.
@@ -112,7 +145,7 @@ impl Section {
         self.entries(key, unit, [value], None);
     }
 
-    /// Adds as many values as the published list has, with a note about the difference from the published
+    /// Adds as many measured values as the published list has, with a note about the difference from the published
     /// measurement, if any. Without values nothing is added.
     pub fn entries<'n>(
         &mut self,
@@ -121,10 +154,36 @@ impl Section {
         values: impl IntoIterator<Item = Estimate>,
         note: impl Into<Option<&'n str>>,
     ) {
+        self.entries_by(Basis::Measured, key, unit, values, note);
+    }
+
+    /// Adds values as [`Section::entries`] does, for another way to them.
+    pub fn entries_by<'n>(
+        &mut self,
+        basis: Basis,
+        key: impl Into<String>,
+        unit: &str,
+        values: impl IntoIterator<Item = Estimate>,
+        note: impl Into<Option<&'n str>>,
+    ) {
+        let (key, unit, note) = (key.into(), unit.to_owned(), note.into().map(str::to_owned));
         let values: Vec<Estimate> = values.into_iter().collect();
         if !values.is_empty() {
+            self.entries.push(Entry { key, unit, basis, values, note });
+        }
+    }
+
+    /// Adds a value without a published counterpart, for verdicts.
+    pub fn measure(
+        &mut self,
+        basis: Basis,
+        key: impl Into<String>,
+        unit: &str,
+        value: impl Into<Option<Estimate>>,
+    ) {
+        if let Some(value) = value.into() {
             let (key, unit) = (key.into(), unit.to_owned());
-            self.entries.push(Entry { key, unit, values, note: note.into().map(str::to_owned) });
+            self.measures.push(Entry { key, unit, basis, values: vec![value], note: None });
         }
     }
 
@@ -138,6 +197,7 @@ impl Section {
     pub fn append(&mut self, other: Section) {
         self.blocks.extend(other.blocks);
         self.entries.extend(other.entries);
+        self.measures.extend(other.measures);
         self.left_out.extend(other.left_out);
     }
 
@@ -154,15 +214,15 @@ impl Estimate {
     /// Summarizes finite measured values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Estimate> {
         let Median { median, low, high } = Median::of(values.iter().copied())?;
-        Some(Estimate { median, low, high, repetitions: values.len() as u64 })
+        let (repetitions, samples) = (values.len() as u64, values.to_vec());
+        Some(Estimate { median, low, high, repetitions, samples })
     }
 
     /// Summarizes values in order of time, if values near in time are alike: a shared machine is sometimes faster and
     /// sometimes slower. The values are cut into eight parts in time, and their medians count ([`parts`]), so that
     /// the interval reflects the variation of the machine rather than the number of values.
     pub fn over_time(values: &[f64]) -> Option<Estimate> {
-        let of_parts = Estimate::of(&parts(values))?;
-        Some(Estimate { repetitions: values.len() as u64, ..of_parts })
+        Some(Estimate::of(&parts(values))?.behind(values))
     }
 
     /// Summarizes means or medians of batches in order of time, with `repetitions` repetitions in all.
@@ -172,20 +232,48 @@ impl Estimate {
 
     /// Creates an estimate of a counted value that is the same each time.
     pub fn exact(value: f64) -> Estimate {
-        Estimate { median: value, low: value, high: value, repetitions: 1 }
+        Estimate::between(value, value, value, 1)
+    }
+
+    /// Creates an estimate that was computed otherwise than from values.
+    pub fn between(low: f64, median: f64, high: f64, repetitions: u64) -> Estimate {
+        Estimate { median, low, high, repetitions, samples: Vec::new() }
+    }
+
+    /// Replaces the values behind the estimate: it was computed from parts of these.
+    #[must_use]
+    pub fn behind(self, values: &[f64]) -> Estimate {
+        Estimate { repetitions: values.len() as u64, samples: values.to_vec(), ..self }
     }
 
     /// Converts the estimate to another unit.
     #[must_use]
-    pub fn times(self, factor: f64) -> Estimate {
-        let Estimate { median, low, high, repetitions } = self;
-        Estimate { median: median * factor, low: low * factor, high: high * factor, repetitions }
+    pub fn times(&self, factor: f64) -> Estimate {
+        let Estimate { median, low, high, repetitions, ref samples } = *self;
+        let samples = samples.iter().map(|value| value * factor).collect();
+        let [median, low, high] = [median, low, high].map(|value| value * factor);
+        Estimate { median, low, high, repetitions, samples }
+    }
+
+    /// Divides by the estimate, whose ends change places.
+    #[must_use]
+    pub fn dividing(&self, dividend: f64) -> Estimate {
+        let samples = self.samples.iter().map(|value| dividend / value).collect();
+        let [median, low, high] = [self.median, self.high, self.low].map(|value| dividend / value);
+        Estimate { median, low, high, repetitions: self.repetitions, samples }
     }
 
     /// Returns the estimate as a point of a drawing.
-    pub fn at(self, x: f64) -> Point {
+    pub fn at(&self, x: f64) -> Point {
         Point { x, y: self.median, interval: Some([self.low, self.high]) }
     }
+}
+
+/// Returns a name as a part of a key: `Boomerang, by the kernel` is `boomerang_by_the_kernel`.
+pub fn key_part(name: &str) -> String {
+    let name = name.to_lowercase();
+    let words = name.split(|letter: char| !letter.is_alphanumeric());
+    words.filter(|word| !word.is_empty()).collect::<Vec<&str>>().join("_")
 }
 
 /// Number of parts in time: with eight the interval is the whole range, from minimum to maximum.
@@ -234,6 +322,12 @@ impl From<f64> for Cell {
     }
 }
 
+impl From<&Estimate> for Cell {
+    fn from(estimate: &Estimate) -> Cell {
+        Cell::Estimate(estimate.clone())
+    }
+}
+
 impl From<Estimate> for Cell {
     fn from(estimate: Estimate) -> Cell {
         Cell::Estimate(estimate)
@@ -256,9 +350,9 @@ mod tests {
         section.heading("Steps");
         section.text("Some <words>.");
         let estimate = Estimate::of(&[3.0, 1.0, 2.0]).unwrap();
-        assert_eq!(estimate, Estimate { median: 2.0, low: 1.0, high: 3.0, repetitions: 3 });
+        assert_eq!(estimate, Estimate::between(1.0, 2.0, 3.0, 3).behind(&[3.0, 1.0, 2.0]));
         let mut table = Table::new("steps", "Steps", &["step", "us", "published"]);
-        table.row(["find".into(), estimate.into(), Cell::from(None::<f64>)]);
+        table.row(["find".into(), (&estimate).into(), Cell::from(None::<f64>)]);
         section.table(table);
         section.figure(Figure {
             name: "steps".to_owned(),
@@ -289,8 +383,8 @@ mod tests {
         let medians = [0.5, 3.0, 5.5, 8.0, 10.5, 13.0, 15.5, 18.0];
         assert_eq!(parts(&slower_and_slower), medians);
         let estimate = Estimate::over_time(&slower_and_slower).unwrap();
-        let expected = Estimate { median: 9.25, low: 0.5, high: 18.0, repetitions: 20 };
-        assert_eq!((estimate, Estimate::over_time(&[])), (expected, None));
+        let expected = Estimate::between(0.5, 9.25, 18.0, 20).behind(&slower_and_slower);
+        assert_eq!((&estimate, Estimate::over_time(&[])), (&expected, None));
         let of_batches = Estimate::of_batches(&slower_and_slower, 500);
         assert_eq!(of_batches, Some(Estimate { repetitions: 500, ..expected }));
     }

@@ -69,7 +69,7 @@ mod tests {
         let keys = published::measurements().map(|(key, _)| key);
         for key in keys.filter(|key| published::is_under(key, "budapest.table9_session_load")) {
             let entry = section.entries.iter().find(|entry| entry.key == *key);
-            let value = entry.unwrap_or_else(|| panic!("{key}")).values[0];
+            let value = &entry.unwrap_or_else(|| panic!("{key}")).values[0];
             assert!(value.low <= value.median && value.median <= value.high, "{key}");
         }
         assert!(section.tables().all(|table| {

@@ -16,7 +16,8 @@ pub(crate) fn messages_pass_both_checkpoints() -> Outcome {
                 let what = format!("{} {}, session {session}", protocol.name(), kind.name);
                 let message = testbed.write(kind, session, 1);
                 let passed = testbed.forward(&message)?.ok_or_else(|| format!("{what}: lost"))?;
-                let inside = passed.inside.ok_or_else(|| format!("{what}: not in the daemon"))?;
+                let inside =
+                    passed.inside.as_ref().ok_or_else(|| format!("{what}: not in the daemon"))?;
                 assert!(inside.traffic_control_us <= inside.all_us, "{what}: {inside:?}");
                 assert!(
                     0.0 < inside.all_us && inside.all_us < passed.interfaces_us,

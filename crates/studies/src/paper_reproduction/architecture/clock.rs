@@ -43,7 +43,7 @@ pub(super) fn times(
 }
 
 /// Counts of the processor for a plan.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ProcessorCounts {
     pub(super) cycles: Estimate,
     pub(super) ipc: Estimate,

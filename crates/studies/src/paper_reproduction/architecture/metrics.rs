@@ -1,5 +1,6 @@
 //! The paper's figures of a processor, from the counts.
 
+use super::super::section::Basis;
 use super::counts::Counts;
 
 /// Latency of a first-level miss, cycles, from the paper.
@@ -20,11 +21,13 @@ pub(super) struct Metric {
     pub(super) unit: &'static str,
     /// Computes the figure.
     pub(super) of: fn(&Counts) -> f64,
+    /// Way to the figure.
+    pub(super) basis: Basis,
     /// Difference from the paper's definition.
     pub(super) note: Option<&'static str>,
 }
 
-const CYCLES: &str = "an estimate: instructions + 6 x misses of the first level + 32 x misses of the second + 10 x wrong predictions; one \
+const CYCLES: &str = "not measured: an estimate for another machine than this one, from simulated caches: instructions + 6 x misses of the first level + 32 x misses of the second + 10 x wrong predictions; one \
     instruction a cycle, and nothing overlaps";
 const BRANCHES: &str =
     "conditional and indirect branches; valgrind does not count direct jumps, calls and returns";
@@ -35,17 +38,26 @@ const ACCESSES: &str =
 pub(super) const ALL: [Metric; 13] = [
     Metric {
         key: "cycles_m",
-        title: "cycles, M",
+        title: "cycles, M (estimate for the simulated processor)",
         unit: "M",
         of: |c| cycles(c) / 1e6,
+        basis: Basis::Estimated,
         note: Some(CYCLES),
     },
-    Metric { key: "ipc", title: "IPC", unit: "instructions a cycle", of: ipc, note: Some(CYCLES) },
+    Metric {
+        key: "ipc",
+        title: "IPC (estimate for the simulated processor)",
+        unit: "instructions a cycle",
+        of: ipc,
+        basis: Basis::Estimated,
+        note: Some(CYCLES),
+    },
     Metric {
         key: "apr_pct",
         title: "next address predicted, %",
         unit: "%",
         of: addresses_predicted,
+        basis: Basis::Simulated,
         note: Some(
             "of conditional and indirect branches, those after which it went on where it was predicted to",
         ),
@@ -55,6 +67,7 @@ pub(super) const ALL: [Metric; 13] = [
         title: "direction predicted, %",
         unit: "%",
         of: directions_predicted,
+        basis: Basis::Simulated,
         note: Some("of conditional branches"),
     },
     Metric {
@@ -62,6 +75,7 @@ pub(super) const ALL: [Metric; 13] = [
         title: "instructions, M",
         unit: "M",
         of: |c| c.instructions as f64 / 1e6,
+        basis: Basis::Counted,
         note: None,
     },
     Metric {
@@ -69,6 +83,7 @@ pub(super) const ALL: [Metric; 13] = [
         title: "loads, %",
         unit: "%",
         of: |c| of_instructions(c, c.loads),
+        basis: Basis::Counted,
         note: None,
     },
     Metric {
@@ -76,6 +91,7 @@ pub(super) const ALL: [Metric; 13] = [
         title: "stores, %",
         unit: "%",
         of: |c| of_instructions(c, c.stores),
+        basis: Basis::Counted,
         note: None,
     },
     Metric {
@@ -83,6 +99,7 @@ pub(super) const ALL: [Metric; 13] = [
         title: "branches, %",
         unit: "%",
         of: |c| of_instructions(c, c.conditional + c.indirect),
+        basis: Basis::Counted,
         note: Some(BRANCHES),
     },
     Metric {
@@ -90,22 +107,39 @@ pub(super) const ALL: [Metric; 13] = [
         title: "il1 accesses, M",
         unit: "M",
         of: |c| c.instructions as f64 / 1e6,
+        basis: Basis::Counted,
         note: Some(ACCESSES),
     },
-    Metric { key: "il1_miss_pct", title: "il1 misses, %", unit: "%", of: il1_misses, note: None },
+    Metric {
+        key: "il1_miss_pct",
+        title: "il1 misses, %",
+        unit: "%",
+        of: il1_misses,
+        basis: Basis::Simulated,
+        note: None,
+    },
     Metric {
         key: "dl1_acc_m",
         title: "dl1 accesses, M",
         unit: "M",
         of: |c| data(c) as f64 / 1e6,
+        basis: Basis::Counted,
         note: None,
     },
-    Metric { key: "dl1_miss_pct", title: "dl1 misses, %", unit: "%", of: dl1_misses, note: None },
+    Metric {
+        key: "dl1_miss_pct",
+        title: "dl1 misses, %",
+        unit: "%",
+        of: dl1_misses,
+        basis: Basis::Simulated,
+        note: None,
+    },
     Metric {
         key: "ul2_miss_pct",
         title: "ul2 misses, %",
         unit: "%",
         of: ul2_misses,
+        basis: Basis::Simulated,
         note: Some("of what the first level did not have"),
     },
 ];

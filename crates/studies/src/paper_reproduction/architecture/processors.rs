@@ -1,7 +1,7 @@
 //! Processors, simulated and real: the paper's Tables 1 to 3.
 
 use super::super::published;
-use super::super::section::{Cell, Estimate, Section, Table};
+use super::super::section::{Axis, Cell, Estimate, Figure, Kind, Section, Series, Table};
 use super::clock::ProcessorCounts;
 use super::metrics::{self, Metric, metric};
 use super::samples::{CountFigure, Sample};
@@ -17,19 +17,19 @@ type UnpublishedColumn = (&'static str, CountFigure);
 const TABLES: [(&str, &str, &[&str], &[UnpublishedColumn]); 3] = [
     (
         "architecture-table1",
-        "Cycles and prediction (Table 1)",
+        "Estimated cycles, and simulated prediction (Table 1)",
         &["cycles_m", "ipc", "apr_pct", "dpr_pct"],
         &[("indirect targets predicted, %", metrics::targets_predicted)],
     ),
     (
         "architecture-table2",
-        "Instructions (Table 2)",
+        "Counted instructions (Table 2)",
         &["inst_m", "load_pct", "store_pct", "branch_pct"],
         &[("calls and returns, %", metrics::calls_and_returns)],
     ),
     (
         "architecture-table3",
-        "Caches (Table 3)",
+        "Simulated caches (Table 3)",
         &["il1_acc_m", "il1_miss_pct", "dl1_acc_m", "dl1_miss_pct", "ul2_miss_pct"],
         &[],
     ),
@@ -44,10 +44,12 @@ pub(super) struct MeasuredCost {
 }
 
 /// Adds the paper's Tables 1 to 3.
-pub(super) fn simulated(section: &mut Section, samples: &[Sample<'_>], here: &[MeasuredCost]) {
+pub(super) fn simulated(section: &mut Section, samples: &[Sample<'_>]) {
     section.heading("Simulated processors");
     section.text(format!(
-        "Cycles are an estimate: instructions + {} x misses of the first level + {} x misses of the second + {} x wrong predictions, which is \
+        "Cycles and IPC in these tables are not measured, neither on this machine nor on another one: they are an estimate for the \
+         processor whose caches valgrind simulates. Instructions, loads, stores and branches are counted; misses and predictions are results of \
+         the simulation. The estimate is: instructions + {} x misses of the first level + {} x misses of the second + {} x wrong predictions, which is \
          a processor that does one instruction a cycle and waits for everything. The paper's simulator did up to four at a time and went on \
          meanwhile, so its IPC is higher than ours at equal counts. Directions predicted are of conditional branches; next addresses of these \
          and of indirect ones together, as the paper's simulator has it; valgrind does not count direct jumps, calls and returns as \
@@ -57,7 +59,8 @@ pub(super) fn simulated(section: &mut Section, samples: &[Sample<'_>], here: &[M
         metrics::MEMORY,
         metrics::WRONG_PREDICTION
     ));
-    entries(section, samples, here);
+    entries(section, samples);
+    figures(section, samples);
     for (name, title, keys, own) in TABLES {
         let metrics: Vec<&Metric> = keys.iter().filter_map(|key| metric(key)).collect();
         let mut columns = vec!["benchmark", "processor"];
@@ -81,22 +84,58 @@ pub(super) fn simulated(section: &mut Section, samples: &[Sample<'_>], here: &[M
     others(section, samples);
 }
 
-/// Adds values beside the published ones. Cycles are those counted by this processor, if available.
-fn entries(section: &mut Section, samples: &[Sample<'_>], here: &[MeasuredCost]) {
-    const COUNTED: &str = "counted by this processor, whose caches are not the paper's";
-    for (sample, here) in samples.iter().filter(|sample| sample.caches == OF_THE_PAPER).zip(here) {
+/// Adds figures of Tables 1 to 3: what is counted in millions, and what is a share.
+fn figures(section: &mut Section, samples: &[Sample<'_>]) {
+    let of_paper: Vec<&Sample<'_>> =
+        samples.iter().filter(|sample| sample.key().is_some()).collect();
+    for (name, title, up, keys) in [
+        (
+            "architecture-counts",
+            "Scenarios 1 to 3, millions (cycles: an estimate)",
+            "millions",
+            &["cycles_m", "inst_m", "il1_acc_m", "dl1_acc_m"][..],
+        ),
+        (
+            "architecture-shares",
+            "Scenarios 1 to 3, shares (Tables 1 to 3)",
+            "%",
+            &["apr_pct", "load_pct", "store_pct", "branch_pct", "il1_miss_pct", "dl1_miss_pct"],
+        ),
+    ] {
+        let metrics: Vec<&Metric> = keys.iter().filter_map(|key| metric(key)).collect();
+        let names: Vec<&str> =
+            metrics.iter().filter_map(|metric| metric.title.split([',', '(']).next()).collect();
+        let mut series = Vec::new();
+        for sample in &of_paper {
+            let places = || metrics.iter().enumerate();
+            let ours = places()
+                .filter_map(|(place, metric)| Some(sample.counted(metric.of)?.at(place as f64)));
+            let then = places().filter_map(|(place, metric)| {
+                let key = format!("{}.{}", sample.key()?, metric.key);
+                Some(published::value(&key)?.at(place as f64))
+            });
+            series.push(Series::measured(sample.name(), ours));
+            series.push(Series::published(sample.name(), then));
+        }
+        section.figure(Figure {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            across: Axis::named("", &names),
+            up: Axis::linear(up),
+            kind: Kind::Bars,
+            series,
+        });
+    }
+}
+
+/// Adds values beside the published ones, all of them of the processor with the paper's caches; what this machine has
+/// measured stands apart.
+fn entries(section: &mut Section, samples: &[Sample<'_>]) {
+    for sample in samples.iter().filter(|sample| sample.caches == OF_THE_PAPER) {
         let Some(key) = sample.key() else { continue };
         for metric in &metrics::ALL {
-            let counted = here.counted.and_then(|counted| match metric.key {
-                "cycles_m" => Some(counted.cycles.times(1e-6)),
-                "ipc" => Some(counted.ipc),
-                _ => None,
-            });
-            let key = format!("{key}.{}", metric.key);
-            match counted {
-                Some(value) => section.entries(key, metric.unit, [value], COUNTED),
-                None => section.entries(key, metric.unit, sample.counted(metric.of), metric.note),
-            }
+            let (key, value) = (format!("{key}.{}", metric.key), sample.counted(metric.of));
+            section.entries_by(metric.basis, key, metric.unit, value, metric.note);
         }
     }
 }
@@ -166,7 +205,8 @@ pub(super) fn this_machine(
         }
     };
     section.text(format!(
-        "The same benchmark, not simulated: time of what is counted, less what looking at the clock takes, each value the median of three \
+        "The same benchmark, measured on this machine, whose caches and clock are neither those of the paper nor those of the estimate; \
+         published cycles, which are of a simulated processor, do not stand beside these. Time of what is counted, less what looking at the clock takes, each value the median of three \
          plays. Cycles are microseconds by MHz, and IPC is the instructions that valgrind counted by these cycles; where a processor \
          runs faster than the kernel says, cycles are too few, and IPC is too high. {counters}"
     ));
@@ -179,10 +219,8 @@ pub(super) fn this_machine(
             "us a message",
             "cycles, M",
             "cycles by counter, M",
-            "published cycles, M",
             "IPC",
             "IPC by counters",
-            "published IPC",
         ],
     );
     let timed = samples.iter().filter(|sample| sample.caches == OF_THE_PAPER);
@@ -190,19 +228,14 @@ pub(super) fn this_machine(
         let run = sample.runs[0];
         let instructions = run.profile.counts.instructions as f64;
         let cycles = mhz.map(|mhz| here.us.times(mhz));
-        let published = |metric: &str| {
-            sample.key().and_then(|key| published::number(&format!("{key}.{metric}")))
-        };
         table.row([
             sample.name().into(),
             here.us.times(1e-3).into(),
             here.us.times(1.0 / f64::from(run.played.messages)).into(),
-            cycles.map(|cycles| cycles.times(1e-6)).into(),
-            here.counted.map(|counted| counted.cycles.times(1e-6)).into(),
-            published("cycles_m").into(),
-            cycles.map(|cycles| inverse(cycles, instructions)).into(),
-            here.counted.map(|counted| counted.ipc).into(),
-            published("ipc").into(),
+            cycles.as_ref().map(|cycles| cycles.times(1e-6)).into(),
+            here.counted.as_ref().map(|counted| counted.cycles.times(1e-6)).into(),
+            cycles.map(|cycles| cycles.dividing(instructions)).into(),
+            here.counted.as_ref().map(|counted| counted.ipc.clone()).into(),
         ]);
     }
     section.table(table);
@@ -234,15 +267,4 @@ pub(super) fn conclude(section: &mut Section, samples: &[Sample<'_>], here: &[Me
         data.0,
         data.1
     ));
-}
-
-/// Divides by an estimate, whose interval ends change places.
-fn inverse(estimate: Estimate, something: f64) -> Estimate {
-    let Estimate { median, low, high, repetitions } = estimate;
-    Estimate {
-        median: something / median,
-        low: something / high,
-        high: something / low,
-        repetitions,
-    }
 }

@@ -3,7 +3,9 @@
 use anyhow::Result;
 
 use super::super::published;
-use super::super::section::{Axis, Cell, Estimate, Figure, Kind, Point, Section, Series, Table};
+use super::super::section::{
+    Axis, Basis, Cell, Estimate, Figure, Kind, Point, Section, Series, Table,
+};
 use super::functions::Functions;
 use super::metrics;
 use super::samples::Sample;
@@ -113,8 +115,8 @@ pub(super) fn show(section: &mut Section, samples: &[Sample<'_>]) -> Result<()> 
         let [first, second, third] = shares;
         table.row([name.into(), first, second, third, then.cell()]);
     }
-    section.table(table);
     figures(section, &scenarios);
+    section.table(table);
     entries(section, &scenarios);
     Ok(())
 }
@@ -162,12 +164,25 @@ fn entries(section: &mut Section, scenarios: &Scenarios) {
             alone.median
         )
     });
+    let counted = Basis::Counted;
     let share = scenarios.share(1, PROCESS);
-    section.entries("delft.process_share_pct", "%", share, note.as_deref());
+    section.entries_by(counted, "delft.process_share_pct", "%", share, note.as_deref());
     let key = "delft.state_and_generate_share_of_process_pct";
-    section.entries(key, "%", scenarios.share(1, WITHOUT_SESSION), OF_INSTRUCTIONS);
+    section.entries_by(counted, key, "%", scenarios.share(1, WITHOUT_SESSION), OF_INSTRUCTIONS);
     for (scenario, key) in PUBLISHED_GENERATE {
-        section.entries(key, "%", scenarios.share(scenario, GENERATE), OF_INSTRUCTIONS);
+        let share = scenarios.share(scenario, GENERATE);
+        section.entries_by(counted, key, "%", share, OF_INSTRUCTIONS);
+    }
+    for (name, of) in [
+        ("parse", 1),
+        ("process", 2),
+        ("session", 3),
+        ("state", 4),
+        ("generate", 5),
+        ("time_out", 6),
+    ] {
+        let key = format!("architecture.share_pct.{name}");
+        section.measure(counted, key, "%", scenarios.share(1, ROWS[of].1));
     }
 }
 

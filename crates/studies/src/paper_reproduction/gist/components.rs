@@ -7,7 +7,9 @@ use crate::bench::messages::instructions::WITHOUT_VALGRIND;
 use crate::bench::nsis::profile::{self, Component};
 use crate::paper_reproduction::PartOptions;
 use crate::paper_reproduction::published;
-use crate::paper_reproduction::section::{Axis, Estimate, Figure, Kind, Section, Series, Table};
+use crate::paper_reproduction::section::{
+    Axis, Basis, Estimate, Figure, Kind, Section, Series, Table,
+};
 
 /// Key of the published table.
 const KEY: &str = "gist.table3_runtime_pct";
@@ -61,22 +63,22 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
         let then = published::numbers(&key);
         table.row([
             component.name().into(),
-            share.into(),
+            (&share).into(),
             then.first().copied().into(),
             then.get(1).copied().into(),
         ]);
         let note =
             "one value: of instructions, without sockets; beside versions 0.1.0 and 0.5.2 of GIST";
-        section.entries(key, "% of instructions", [share], note);
         ours.push(share.at(place as f64));
+        section.entries_by(Basis::Counted, key, "% of instructions", [share], note);
     }
     let sockets = published::numbers(&format!("{KEY}.sockets"));
     let [first, second] = [0, 1].map(|version| sockets.get(version).copied().into());
     table.row(["sockets".into(), None::<f64>.into(), first, second]);
     let reason = "the engine was counted without I/O; what the kernel takes is in the processor time of the daemon";
     section.leave_out(format!("{KEY}.sockets"), reason);
-    section.table(table);
     section.figure(figure(ours));
+    section.table(table);
     let per_message = profiles.iter().map(|profile| {
         // Each session has six pings, each passing twice.
         profile.instructions as f64 / (f64::from(profile.sessions) * 12.0)

@@ -3,7 +3,7 @@
 use crate::bench::bytes::{self, Comparison, NOTES};
 use crate::paper_reproduction::published;
 use crate::paper_reproduction::section::{
-    Axis, Cell, Estimate, Figure, Kind, Section, Series, Table,
+    Axis, Basis, Cell, Estimate, Figure, Kind, Section, Series, Table,
 };
 
 /// Counts the octets of every message, part by part.
@@ -21,14 +21,15 @@ pub(super) fn measure() -> Section {
     for pair in messages.chunk_by(|one, next| one.what == next.what) {
         let Some(key) = pair[0].key else { continue };
         let values = pair.iter().map(|message| Estimate::exact(message.octets.into()));
-        section.entries(key, "octets", values, "IPv4, IPv6");
+        section.entries_by(Basis::Counted, key, "octets", values, "IPv4, IPv6");
     }
     let procedures = bytes::scenarios();
     section.figure(of_procedures(&procedures));
     section.table(reasons(&procedures));
     for procedure in &procedures {
         let Some(key) = procedure.key else { continue };
-        section.entry(key, "octets", Estimate::exact(procedure.octets.into()));
+        let octets = [Estimate::exact(procedure.octets.into())];
+        section.entries_by(Basis::Counted, key, "octets", octets, None);
     }
     for note in NOTES {
         section.text(sentence(note));
@@ -90,17 +91,11 @@ fn of_procedures(procedures: &[Comparison]) -> Figure {
     Figure {
         name: "gist-procedures".to_owned(),
         title: "Octets of setting up and refreshing, in IPv4 (Figure 5)".to_owned(),
-        across: Axis::named("procedure, in the order of the table below", &numbers(&names)),
+        across: Axis::named("procedure", &names),
         up: Axis::linear("octets"),
         kind: Kind::Bars,
         series: vec![Series::measured("Earmark", ours), Series::published("GIST 2009", theirs)],
     }
-}
-
-/// Returns 1, 2, 3 .. in place of names that are too long to stand below bars.
-fn numbers(names: &[&str]) -> Vec<&'static str> {
-    const NUMBERS: [&str; 8] = ["1", "2", "3", "4", "5", "6", "7", "8"];
-    NUMBERS[..names.len().min(NUMBERS.len())].to_vec()
 }
 
 fn why(comparison: &Comparison) -> String {

@@ -5,22 +5,23 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::scaling::{Scaling, pings_a_second};
+use super::scaling::Scaling;
 use crate::bench::nsis::steady_state::{self, Held, Level, Plan, validity};
 use crate::bench::nsis::{Chain, Set, Transport};
 use crate::bench::{Supervision, network, resident};
 use crate::paper_reproduction::environment::Environment;
 use crate::paper_reproduction::published;
 use crate::paper_reproduction::section::{
-    Axis, Cell, Estimate, Figure, Kind, Section, Series, Table,
+    Axis, Basis, Cell, Estimate, Figure, Kind, Section, Series, Table, key_part,
 };
 use earmark_lab::testbed::Settings;
 
-/// Published numbers of sessions by level: those of the text, and one between for a quick report.
-const QUICK: [u32; 4] = [20_000, 45_000, 55_000, 60_000];
-/// Levels over connections for a quick report; only the last one has a published figure.
+/// Published numbers of sessions by level: those of the text.
+const LEVELS: [u32; 4] = [20_000, 45_000, 55_000, TOP];
+/// Levels over connections for a quick report.
 const QUICK_CONNECTED: [u32; 2] = [20_000, TOP];
-const FULL: [u32; 5] = [20_000, 30_000, 45_000, 55_000, 60_000];
+/// Level over TLS, which was not published.
+const OVER_TLS: [u32; 1] = [TOP];
 /// Level at which consecutive reservations are set up; the paper has 15 000 to 25 000.
 const SET_UP_AT: u32 = 20_000;
 /// Last level, and the number of sessions that the paper held at the same time.
@@ -86,13 +87,14 @@ impl Sessions {
         let mut section = Section::default();
         section.heading("Sessions between two nodes (Figures 8 to 10)");
         introduce(&mut section, scaling, runs);
-        section.table(table(scaling, runs));
         section.figure(processor(scaling, runs));
         section.figure(round_trips(scaling, runs));
+        section.table(table(scaling, runs));
         give_processor(&mut section, scaling, runs);
         give_round_trips(&mut section, scaling, runs);
-        give_set_ups(&mut section, runs);
+        give_set_ups(&mut section, scaling, runs);
         give_held(&mut section, held);
+        give_most(&mut section, scaling, runs);
         section
     }
 }
@@ -117,9 +119,10 @@ fn measure_levels(
     let chain =
         Chain::up(&Set { validity: validity(scaling.refresh()), ..Set::new(1, transport) })?;
     let published: &[u32] = match transport {
-        _ if !quick => &FULL,
-        Transport::Datagram => &QUICK,
-        Transport::Tcp | Transport::Tls => &QUICK_CONNECTED,
+        Transport::Datagram => &LEVELS,
+        Transport::Tcp if !quick => &LEVELS,
+        Transport::Tcp => &QUICK_CONNECTED,
+        Transport::Tls => &OVER_TLS,
     };
     let plan = Plan {
         levels: published.iter().map(|sessions| scaling.sessions(*sessions)).collect(),
@@ -179,16 +182,20 @@ fn introduce(section: &mut Section, scaling: Scaling, runs: &[Run]) {
         "One node pings another over one hop, in datagrams (D-mode), over TCP (C-mode) and over TLS, {}; the second one is a daemon, \
          and is what is looked at. In the same run as many sessions of RSVP stood over one router, each refreshed by a Path and a Resv \
          every {:.2} s; it passes each of them on, which an end does not. One pair of Earmark's nodes shares two processors, with the \
-         kernel's work in their time. Intervals are over rounds with daemons of their own, between which all else of this section \
-         is measured that needs a network.",
+         kernel's work in their time. {}",
         scaling.note(),
-        scaling.ping().as_secs_f64()
+        scaling.ping().as_secs_f64(),
+        match scaling.is_published() {
+            true => "Intervals are over parts of a refresh period.",
+            false => "Intervals are over parts of refresh periods, and over rounds with daemons of their own. The number of sessions is not \
+                 the published one, so no published figure stands beside these; the full report has the published setting.",
+        }
     ));
     let lost: u64 = runs.iter().flat_map(|run| &run.levels).map(|level| level.lost).sum();
     let lost = if lost == 0 { "none".to_owned() } else { lost.to_string() };
     section.text(format!(
-        "In the paper round trips rose from 5 ms to 7 s between 50 000 and 60 000 sessions, as the sender came to its end. Here that is \
-         not reached: {lost} of all pings were lost. Cycles compare processors of both times: a processor now has some times more \
+        "In the paper round trips rose from 5 ms to 7 s between 50 000 and 60 000 sessions, as the sender came to its end. Here {lost} of \
+         all pings were lost. Cycles compare processors of both times: a processor now has some times more \
          of them a second, and needs fewer for the same message, since no timer is sorted into a heap and messages are not copied from \
          one object to the next."
     ));
@@ -201,7 +208,7 @@ fn estimate_of(values: impl Iterator<Item = f64>) -> Option<Estimate> {
 
 /// Returns the number of parts of a level's window in a round.
 fn parts(quick: bool) -> u32 {
-    if quick { 3 } else { 4 }
+    if quick { 3 } else { 8 }
 }
 
 /// Returns the share of a processor, percent.
@@ -215,40 +222,49 @@ fn round_trip(level: &Level) -> Option<Estimate> {
 }
 
 fn table(scaling: Scaling, runs: &[Run]) -> Table {
-    let columns = [
+    let mut columns = vec![
         "by",
-        "sessions, as published",
-        "sessions here",
+        "sessions",
+        "pings a second",
         "% of a processor",
-        "published %",
         "thousand cycles a ping",
-        "published thousand cycles",
         "memory octets/session",
         "round trip ms",
-        "published ms",
     ];
+    if scaling.is_published() {
+        columns.extend([
+            "published %",
+            "published thousand cycles a ping",
+            "published round trip ms",
+        ]);
+    }
     let mut table = Table::new("gist-sessions", "A node with sessions that stand", &columns);
     let mhz = Environment::of_this_machine().mhz;
     let then_mhz = published::number("gist.cpu_mhz");
     for run in runs {
         for level in &run.levels {
-            let as_published = level.sessions * scaling.by;
-            let pings = pings_a_second(as_published);
-            let cycles = |percent: f64, mhz: f64| percent / 100.0 * mhz * 1e3 / pings;
-            let (ours, then) = (percent(level), published_percent(run.transport, as_published));
-            let of_level = |value: Option<Estimate>| Cell::from(value);
-            table.row([
+            let pings = scaling.pings_a_second(level.sessions);
+            let cycles = |mhz: f64| mhz * 1e3 / 100.0 / pings;
+            let ours = percent(level);
+            let ours_cycles = ours.as_ref().zip(mhz).map(|(ours, mhz)| ours.times(cycles(mhz)));
+            let mut row: Vec<Cell> = vec![
                 run.name.into(),
-                f64::from(as_published).into(),
                 f64::from(level.sessions).into(),
-                of_level(ours),
-                then.into(),
-                of_level(ours.zip(mhz).map(|(ours, mhz)| ours.times(cycles(1.0, mhz)))),
-                then.zip(then_mhz).map(|(then, mhz)| cycles(then, mhz)).into(),
+                pings.into(),
+                ours.into(),
+                ours_cycles.into(),
                 level.memory_octets.round().into(),
-                of_level(round_trip(level)),
-                published_round_trip(run.transport, as_published).into(),
-            ]);
+                round_trip(level).into(),
+            ];
+            if scaling.is_published() {
+                let then = published_percent(run.transport, level.sessions);
+                row.extend([
+                    then.into(),
+                    then.zip(then_mhz).map(|(then, mhz)| then * cycles(mhz)).into(),
+                    published_round_trip(run.transport, level.sessions).into(),
+                ]);
+            }
+            table.row(row);
         }
     }
     table
@@ -284,19 +300,27 @@ fn figure(
     ours: impl Fn(&Level) -> Option<Estimate>,
     theirs: impl Fn(Option<Transport>, u32) -> Option<f64>,
 ) -> Figure {
-    let sessions = |level: &Level| level.sessions * scaling.by;
+    let x = |level: &Level| match scaling.is_published() {
+        true => f64::from(level.sessions),
+        false => scaling.pings_a_second(level.sessions),
+    };
     let mut series = Vec::new();
     for run in runs {
-        let points = run.levels.iter();
-        let points = points.filter_map(|level| Some(ours(level)?.at(sessions(level).into())));
-        let then = run.levels.iter().filter_map(|level| {
-            let value = theirs(run.transport, sessions(level))?;
-            Some(Estimate::exact(value).at(sessions(level).into()))
-        });
-        series.extend([Series::measured(run.name, points), Series::published(run.name, then)]);
+        let points = run.levels.iter().filter_map(|level| Some(ours(level)?.at(x(level))));
+        series.push(Series::measured(run.name, points));
+        if scaling.is_published() {
+            let then = run.levels.iter().filter_map(|level| {
+                let value = theirs(run.transport, level.sessions)?;
+                Some(Estimate::exact(value).at(x(level)))
+            });
+            series.push(Series::published(run.name, then));
+        }
     }
     series.retain(|one| !one.points.is_empty());
-    let across = Axis::linear("sessions, as published");
+    let across = match scaling.is_published() {
+        true => Axis::linear("sessions"),
+        false => Axis::linear("pings a second, of fewer sessions than published"),
+    };
     let (name, title) = (name.to_owned(), title.to_owned());
     Figure { name, title, across, up, kind: Kind::Dots, series }
 }
@@ -305,14 +329,13 @@ fn processor(scaling: Scaling, runs: &[Run]) -> Figure {
     let what = (
         "gist-processor",
         "Sessions and processor time (Figure 8)",
-        Axis::logarithmic("% of a processor"),
+        Axis::linear("% of a processor"),
     );
     figure(what, scaling, runs, percent, published_percent)
 }
 
 fn round_trips(scaling: Scaling, runs: &[Run]) -> Figure {
-    let what =
-        ("gist-round-trips", "Sessions and round trips (Figure 10)", Axis::logarithmic("ms"));
+    let what = ("gist-round-trips", "Sessions and round trips (Figure 10)", Axis::linear("ms"));
     figure(what, scaling, runs, round_trip, published_round_trip)
 }
 
@@ -323,6 +346,10 @@ fn at(run: &Run, scaling: Scaling, published: u32) -> Option<&Level> {
 fn give_processor(section: &mut Section, scaling: Scaling, runs: &[Run]) {
     let note = scaling.note();
     for run in runs {
+        for level in run.levels.iter().filter(|_| scaling.is_published()) {
+            let key = format!("gist.processor.{}.{}", key_part(run.name), level.sessions);
+            section.measure(Basis::Measured, key, "% of a processor", percent(level));
+        }
         let Some(share) = at(run, scaling, TOP).and_then(percent) else { continue };
         let keys: &[&str] = match run.transport {
             // The one version here is compared with both published ones.
@@ -333,7 +360,9 @@ fn give_processor(section: &mut Section, scaling: Scaling, runs: &[Run]) {
         };
         for key in keys {
             let key = format!("gist.cpu_pct_60000.{key}");
-            section.entries(key, "% of a processor", [share], &*note);
+            if scaling.admits(section, &key) {
+                section.entries(key, "% of a processor", [share.clone()], &*note);
+            }
         }
     }
 }
@@ -342,17 +371,22 @@ fn give_round_trips(section: &mut Section, scaling: Scaling, runs: &[Run]) {
     let Some(run) = runs.iter().find(|run| run.transport == Some(Transport::Datagram)) else {
         return;
     };
-    let note = format!("in datagrams, {}; there is no collapse here", scaling.note());
+    let note = format!("in datagrams, {}", scaling.note());
     for (key, sessions, unit, factor) in [
         ("gist.rtt_ms_below_50000", 45_000, "ms", 1.0),
         ("gist.rtt_ms_55000", 55_000, "ms", 1.0),
         ("gist.rtt_s_60000", 60_000, "s", 1e-3),
     ] {
         let Some(time) = at(run, scaling, sessions).and_then(round_trip) else { continue };
-        section.entries(key, unit, [time.times(factor)], &*note);
+        if scaling.admits(section, key) {
+            section.entries(key, unit, [time.times(factor)], &*note);
+        }
+    }
+    if !scaling.admits(section, "gist.sessions_effective") {
+        return;
     }
     let effective = (0..).map_while(|part| effective(run, part));
-    if let Some(last) = estimate_of(effective.map(|sessions| f64::from(sessions * scaling.by))) {
+    if let Some(last) = estimate_of(effective.map(f64::from)) {
         let note = format!(
             "the largest that was tried whose round trips are less than twice those of the smallest; {}",
             scaling.note()
@@ -371,14 +405,16 @@ fn effective(run: &Run, part: usize) -> Option<u32> {
     run.levels.iter().filter(is_effective).map(|level| level.sessions).max()
 }
 
-fn give_set_ups(section: &mut Section, runs: &[Run]) {
+fn give_set_ups(section: &mut Section, scaling: Scaling, runs: &[Run]) {
     /// Number of set-ups in the median that makes one value.
     const BATCH: usize = 10;
-    let mut table = Table::new(
-        "gist-set-ups",
-        "Setting a reservation up over one hop while sessions stand",
-        &["by", "set-ups", "ms", "published ms"],
-    );
+    let mut columns = vec!["by", "sessions", "set-ups", "ms"];
+    if scaling.is_published() {
+        columns.push("published ms");
+    }
+    let title = "Setting a reservation up over one hop while sessions stand";
+    let mut table = Table::new("gist-set-ups", title, &columns);
+    let sessions = f64::from(scaling.sessions(SET_UP_AT));
     let key = "gist.setup_ms_ma_reused";
     for run in runs {
         let times = run.levels.iter().flat_map(|level| &level.set_ups_ms);
@@ -388,11 +424,19 @@ fn give_set_ups(section: &mut Section, runs: &[Run]) {
         let medians: Vec<f64> = medians.collect();
         let count = times.len();
         let Some(time) = Estimate::of_batches(&medians, count as u64) else { continue };
-        let (count, then) = (count as f64, published::number(key));
-        table.row([run.name.into(), count.into(), time.into(), then.into()]);
+        let mut row: Vec<Cell> =
+            vec![run.name.into(), sessions.into(), (count as f64).into(), (&time).into()];
+        if scaling.is_published() {
+            row.push(published::value(key).into());
+        }
+        table.row(row);
+        let key_here = format!("gist.set_up.{}", key_part(run.name));
+        section.measure(Basis::Measured, key_here, "ms", time.clone());
         if run.transport == Some(Transport::Tcp) {
-            let note = "over TCP, one hop, QoS NSLP: from the wish to the answer, the handshake of GIST in it; published is a range";
-            section.entries(key, "ms", [time], note);
+            let note = "over TCP, one hop, QoS NSLP: from the request to the answer, the handshake of GIST in it; published is a range";
+            if scaling.admits(section, key) {
+                section.entries(key, "ms", [time], note);
+            }
         }
     }
     section.table(table);
@@ -402,7 +446,7 @@ fn give_held(section: &mut Section, held: &[Held]) {
     let whole = || held.iter().filter(|held| held.back == held.sessions);
     let mut table = Table::new(
         "gist-held",
-        "Sessions at the same time, not scaled, in datagrams",
+        "Sessions at the same time, each pinged once, in datagrams",
         &["sessions", "pings that came back", "seconds", "memory octets/session"],
     );
     for Held { sessions, back, seconds, memory_octets } in held {
@@ -410,19 +454,42 @@ fn give_held(section: &mut Section, held: &[Held]) {
         table.row(cells.map(Cell::from));
     }
     section.table(table);
-    let memory = estimate_of(whole().map(|held| held.memory_octets / 1e3));
-    match (whole().map(|held| held.sessions).max(), memory) {
-        (Some(most), Some(memory)) => {
-            let note = "the most that were tried, of which every ping came back; where the end is was not looked for";
-            let most = vec![Estimate::exact(most.into())];
-            section.entries("gist.sessions_max", "sessions", most, note);
-            let note = "resident memory of the daemon that came with the sessions, in datagrams; kB are 1 000 octets";
+    let most = whole().map(|held| held.sessions).max();
+    section.measure(
+        Basis::Measured,
+        "gist.held",
+        "sessions",
+        most.map(|most| Estimate::exact(most.into())),
+    );
+    match estimate_of(whole().map(|held| held.memory_octets / 1e3)) {
+        Some(memory) => {
+            let note = "resident memory of the daemon that came with 60 000 sessions or more, in datagrams; kB are 1 000 octets";
             section.entries("gist.memory_per_session_kb", "kB", [memory], note);
         }
-        _ => {
-            let reason = "not every session of any count that was tried had its ping back";
-            section.leave_out("gist.sessions_max", reason);
-            section.leave_out("gist.memory_per_session_kb", reason);
+        None => section.leave_out(
+            "gist.memory_per_session_kb",
+            "not every session of any count that was tried had its ping back",
+        ),
+    }
+}
+
+/// Adds the largest number of sessions that were pinged and refreshed as published, without a lost ping.
+fn give_most(section: &mut Section, scaling: Scaling, runs: &[Run]) {
+    let key = "gist.sessions_max";
+    if !scaling.admits(section, key) {
+        return;
+    }
+    let datagrams = runs.iter().filter(|run| run.transport == Some(Transport::Datagram));
+    let whole = datagrams.flat_map(|run| &run.levels).filter(|level| level.lost == 0);
+    match whole.map(|level| level.sessions).max() {
+        Some(most) => {
+            let most = [Estimate::exact(most.into())];
+            let note =
+                "the most that were tried without a lost ping; where the end is was not looked for";
+            section.entries(key, "sessions", most, note);
+        }
+        None => {
+            section.leave_out(key, "pings were lost with every number of sessions that was tried")
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Two senders over one router: time that messages stay in it, with 20 000 and with 60 000 sessions.
+//! Two senders over one router: time that messages stay in it, with 20 000 and with 60 000 sessions; with fewer in a
+//! quick report.
 
 use anyhow::{Context, Result};
 
@@ -32,7 +33,7 @@ pub(super) struct TransitTime {
 impl TransitTime {
     /// Creates empty results.
     pub(super) fn new(quick: bool) -> TransitTime {
-        let parts = if quick { 3 } else { 4 };
+        let parts = if quick { 3 } else { 8 };
         TransitTime { scaling: Scaling::of_report(quick), parts, results: Default::default() }
     }
 
@@ -48,21 +49,16 @@ impl TransitTime {
     pub(super) fn section(&self) -> Section {
         let TransitTime { scaling, ref results, .. } = *self;
         let mut section = introduction(scaling);
-        let columns = [
-            "message",
-            "sessions, as published",
-            "ms in the router",
-            "published ms",
-            "thousand cycles",
-            "published thousand cycles",
-        ];
+        let mut columns = vec!["message", "sessions", "ms in the router", "thousand cycles"];
+        if scaling.is_published() {
+            columns.extend(["published ms", "published thousand cycles"]);
+        }
         let mut table = Table::new("gist-middle", "Time of a message in a router", &columns);
         let mhz = Environment::of_this_machine().mhz;
         let then_mhz = published::number("gist.cpu_mhz");
         for (load, results) in LOADS.into_iter().zip(results) {
             for (name, kind, of) in KINDS {
                 let key = format!("gist.gist_{kind}_processing_ms_{load}");
-                let then = published::number(&key);
                 let parts = results.iter().flat_map(of).filter(|times| times.count > 0);
                 let medians: Vec<f64> = parts.map(|times| times.p50_ms).collect();
                 let Some(time) = Estimate::over_time(&medians) else {
@@ -70,16 +66,22 @@ impl TransitTime {
                         .leave_out(key, "no such message passed the router while it was watched");
                     continue;
                 };
-                table.row([
+                let mut row: Vec<Cell> = vec![
                     name.into(),
-                    f64::from(load).into(),
-                    time.into(),
-                    then.into(),
-                    Cell::from(mhz.map(|mhz| time.times(mhz))),
-                    then.zip(then_mhz).map(|(then, mhz)| then * mhz).into(),
-                ]);
+                    f64::from(scaling.sessions(load)).into(),
+                    (&time).into(),
+                    mhz.map(|mhz| time.times(mhz)).into(),
+                ];
+                if scaling.is_published() {
+                    let then = published::number(&key);
+                    let cycles = then.zip(then_mhz).map(|(then, mhz)| then * mhz);
+                    row.extend([then.into(), cycles.into()]);
+                }
+                table.row(row);
                 let note = format!("the median message, {}", scaling.note());
-                section.entries(key, "ms", [time], &*note);
+                if scaling.admits(&mut section, &key) {
+                    section.entries(key, "ms", [time], &*note);
+                }
             }
         }
         section.table(table);
@@ -124,8 +126,8 @@ fn introduction(scaling: Scaling) -> Section {
 /// Returns a table of the router's other figures.
 fn router(scaling: Scaling, results: &[Vec<TransitTimes>; 2]) -> Table {
     let columns = [
-        "sessions, as published",
-        "sessions here",
+        "sessions",
+        "pings a second",
         "% of a processor",
         "memory octets/session",
         "round trip ms",
@@ -140,8 +142,8 @@ fn router(scaling: Scaling, results: &[Vec<TransitTimes>; 2]) -> Table {
         let Some(first) = all.first() else { continue };
         let sum = |of: fn(&TransitTimes) -> u64| Cell::from(all.iter().map(of).sum::<u64>() as f64);
         table.row([
-            f64::from(first.sessions * scaling.by).into(),
             f64::from(first.sessions).into(),
+            scaling.pings_a_second(first.sessions).into(),
             estimate(all, |transits| 100.0 * transits.processor),
             estimate(all, |transits| transits.memory_octets.round()),
             estimate(all, |transits| transits.round_trips.p50_ms),

@@ -16,7 +16,7 @@ use crate::paper_reproduction::forwarding_latency::{
 };
 use crate::paper_reproduction::published;
 use crate::paper_reproduction::section::{
-    Axis, Estimate, Figure, Kind, Point, Section, Series, Table,
+    Axis, Basis, Estimate, Figure, Kind, Point, Section, Series, Table, key_part,
 };
 use earmark_lab::traffic::{Shape, Source};
 
@@ -50,7 +50,7 @@ impl RateResult {
     }
 
     fn inside(&self) -> Vec<f64> {
-        let inside = self.passed.iter().filter_map(|passed| passed.inside);
+        let inside = self.passed.iter().filter_map(|passed| passed.inside.as_ref());
         inside.map(|inside| inside.all_us).collect()
     }
 }
@@ -189,6 +189,10 @@ fn section(found: &[(RouterVariant, Vec<RateResult>)], messages: u32, octets: u3
     for (variant, all) in found {
         let outer = |at: &RateResult| trimmed_estimate(&at.interfaces(), PARTS);
         let inner = |at: &RateResult| trimmed_estimate(&at.inside(), PARTS);
+        for (load, at) in [("none", all.first()), ("most", all.last())] {
+            let key = format!("loads.{}.background.{load}", key_part(variant.name));
+            section.measure(Basis::Measured, key, "us", at.and_then(outer));
+        }
         for at in all {
             table.row([
                 variant.name.into(),
@@ -265,10 +269,11 @@ mod tests {
 
     #[test]
     fn results_are_shown() {
-        let inside = Some(DaemonLatency { all_us: 2.0, traffic_control_us: 1.0 });
+        let inside =
+            Some(DaemonLatency { all_us: 2.0, traffic_control_us: 1.0, steps: Vec::new() });
         let at = |rate| RateResult {
             rate,
-            passed: vec![ForwardingLatency { interfaces_us: 9.0, inside }; 24],
+            passed: vec![ForwardingLatency { interfaces_us: 9.0, inside: inside.clone() }; 24],
             lost: 1,
         };
         let found = VARIANTS.map(|variant| (variant, vec![at(0.0), at(50.0)]));

@@ -11,7 +11,9 @@ use crate::bench::Supervision;
 use crate::bench::router::{Arrival, Message, Protocol};
 use crate::paper_reproduction::PartOptions;
 use crate::paper_reproduction::forwarding_latency::ForwardingTestbed;
-use crate::paper_reproduction::section::{Axis, Figure, Kind, Section, Series, Table};
+use crate::paper_reproduction::section::{
+    Axis, Basis, Figure, Kind, Section, Series, Table, key_part,
+};
 
 /// Messages a second.
 const RATES: [u32; 9] = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 40_000, 80_000, 160_000];
@@ -36,6 +38,8 @@ const PARTS: usize = 12;
 /// Results of one rate.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct RateResult {
+    /// Messages a second that were to be sent.
+    wanted: u32,
     /// Messages a second that were sent.
     rate: f64,
     /// Times from interface to interface of the messages that left, microseconds.
@@ -122,7 +126,7 @@ fn at_rate(flood: Flood, rate: u32) -> Result<RateResult> {
         watch.until(due, &mut testbed)?;
         testbed.send(message)?;
     }
-    let rate = f64::from(count) / start.elapsed().as_secs_f64();
+    let (wanted, rate) = (rate, f64::from(count) / start.elapsed().as_secs_f64());
     let deadline = Instant::now() + TIMEOUT;
     while watch.took.len() < messages.len()
         && let Some(seen) = testbed.tap.next(deadline)?
@@ -131,7 +135,7 @@ fn at_rate(flood: Flood, rate: u32) -> Result<RateResult> {
     }
     let missed = testbed.tap.missed()?;
     ensure!(missed == 0, "{missed} packets were not seen at the router's interfaces");
-    Ok(RateResult { rate, took: watch.took, sent: count })
+    Ok(RateResult { wanted, rate, took: watch.took, sent: count })
 }
 
 /// Messages that have arrived at the router and not left it, by their destinations, each of which has one session;
@@ -190,6 +194,8 @@ fn section(found: &[(Flood, Vec<RateResult>)]) -> Section {
     let mut lines = Vec::new();
     for (flood, all) in found {
         for at in all {
+            let key = format!("loads.{}.signalling.{}", key_part(flood.variant.name), at.wanted);
+            section.measure(Basis::Measured, key, "us", trimmed_estimate(&at.took, PARTS));
             table.row([
                 flood.name.into(),
                 at.rate.into(),
@@ -231,14 +237,14 @@ mod tests {
         watch.note(false, a, us(70));
         watch.note(true, a, us(80));
         assert_eq!(watch.took, [30.0, 70.0], "the first that came is the first that left");
-        let at = RateResult { rate: 1.0, took: vec![1.0; 3], sent: 4 };
+        let at = RateResult { wanted: 1, rate: 1.0, took: vec![1.0; 3], sent: 4 };
         assert_eq!(at.lost(), 0.25);
         assert_eq!(RateResult::default().lost(), 1.0);
     }
 
     #[test]
     fn rates_are_rows_and_points() {
-        let at = |rate| RateResult { rate, took: vec![5.0; 24], sent: 25 };
+        let at = |rate| RateResult { wanted: 0, rate, took: vec![5.0; 24], sent: 25 };
         let found = floods().map(|flood| (flood, vec![at(500.0), at(1_000.0)]));
         assert_eq!(section(&found).tables().next().unwrap().rows.len(), 6);
         assert!(floods().iter().all(|flood| first(flood.variant.protocol).is_ok()));

@@ -1,22 +1,27 @@
-//! Checkpoints 1 and 2 (Tables 1 and 2): times of messages through a router with a daemon, one at a time.
+//! Checkpoints 1, 2 and 3 (Tables 1 to 8): times of messages through a router with a daemon, one at a time.
 //!
 //! A round sends the messages of a few sessions, each as soon as the one before has left. Each way is visited several
 //! times, each time with a new router and daemon; the daemon handles Boomerang in one way, and the kernel's offload
 //! in another.
 
 use anyhow::{Context, Result, ensure};
-use earmark_lab::statistics::{percentile, sorted};
+use earmark_lab::statistics::{percentile, sorted, trimmed, trimmed_mean};
 
+use super::published_steps;
 use crate::bench::Supervision;
 use crate::bench::messages::offload;
 use crate::bench::router::{Message, Protocol, Step};
 use crate::paper_reproduction::PartOptions;
+use crate::paper_reproduction::checkpoint_trace::{Clock, TracePoint};
 use crate::paper_reproduction::environment::Environment;
 use crate::paper_reproduction::forwarding_latency::{
     ForwardingLatency, ForwardingTestbed, NOWHERE, RouterVariant,
 };
 use crate::paper_reproduction::published;
-use crate::paper_reproduction::section::{Cell, Estimate, Section, Table};
+use crate::paper_reproduction::section::{
+    Axis, Basis, Cell, Estimate, Figure, Kind, Point, Section, Series, Table, key_part,
+};
+use crate::paper_reproduction::steps::Times;
 
 /// Number of visits of each way, in turns, so that each way is measured at different times.
 const VISITS: u32 = 4;
@@ -63,7 +68,15 @@ struct MessageTimes {
     interfaces: Vec<f64>,
     inside: Vec<f64>,
     traffic_control: Vec<f64>,
+    /// Means and standard deviations of `interfaces`.
+    means: Vec<f64>,
+    deviations: Vec<f64>,
+    /// Steps in the daemon.
+    steps: Times,
 }
+
+/// Key of the time from device driver to device driver of a new flow of YESSIR: mean and standard deviation.
+const KERNEL_IO: &str = "pan.table3_yessir.kernel_io";
 
 /// A published row, and the protocol and message of its counterpart.
 const PUBLISHED: [(&str, Protocol, &str); 6] = [
@@ -89,6 +102,10 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
         for key in ["budapest.table1_isi_rsvp", "budapest.table2_boomerang"] {
             section.leave_out(key, "it takes network namespaces, and so root");
         }
+        section.leave_out(KERNEL_IO, "it takes network namespaces, and so root");
+        let reason = "steps are measured in a daemon with the kernel's routes and traffic control, which takes network namespaces, and \
+             so root";
+        published_steps::leave_out(&mut section, reason);
         return Ok(section);
     }
     let visits = if order.quick { VISITS } else { 3 * VISITS };
@@ -106,7 +123,12 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
     let [set_up, release] = kernel.map(|us| Estimate::of(&us));
     let kernel = set_up.zip(release).context("the kernel's test runner has not run")?;
     explain(&mut section, visits * ROUNDS);
-    report(&mut section, &results, kernel)?;
+    report(&mut section, &results, &kernel)?;
+    published_steps::report(&mut section, |protocol, message| {
+        let mut of = results.iter().filter(|it| it.variant.protocol == protocol);
+        let in_daemon = of.find(|it| it.variant.daemon)?;
+        in_daemon.times.iter().find(|times| times.message == message).map(|times| &times.steps)
+    })?;
     Ok(section)
 }
 
@@ -146,7 +168,9 @@ impl VariantResults {
                 (0..BATCH).map(|_| testbed.forward_plain(&nowhere)).collect();
             self.plain.extend(median(plain?.into_iter().flatten()));
             let batch = self.batch(&mut testbed, &mut session, BATCH, supervision)?;
-            self.times.iter_mut().zip(&batch).for_each(|(times, batch)| times.note(batch));
+            let (protocol, clock) = (self.variant.protocol, testbed.clock());
+            let noted = self.times.iter_mut().zip(&batch);
+            noted.for_each(|(times, batch)| times.note(protocol, batch, &clock));
         }
         Ok(())
     }
@@ -192,12 +216,27 @@ impl VariantResults {
 
 impl MessageTimes {
     /// Records the medians of a batch.
-    fn note(&mut self, batch: &[ForwardingLatency]) {
-        self.interfaces.extend(median(batch.iter().map(|passed| passed.interfaces_us)));
-        let inside = || batch.iter().filter_map(|passed| passed.inside);
+    fn note(&mut self, protocol: Protocol, batch: &[ForwardingLatency], clock: &Clock) {
+        let interfaces = sorted(batch.iter().map(|passed| passed.interfaces_us));
+        self.interfaces.extend(percentile(&interfaces, 50));
+        self.means.push(trimmed_mean(interfaces.iter().copied()));
+        self.deviations.extend(deviation(trimmed(&interfaces, batch.len().min(20))));
+        let inside = || batch.iter().filter_map(|passed| passed.inside.as_ref());
+        let steps: Vec<&[TracePoint]> = inside().map(|inside| inside.steps.as_slice()).collect();
+        if !steps.is_empty() {
+            self.steps.note(&steps, clock, &published_steps::groups(protocol, self.message));
+        }
         self.inside.extend(median(inside().map(|inside| inside.all_us)));
         self.traffic_control.extend(median(inside().map(|inside| inside.traffic_control_us)));
     }
+}
+
+/// Returns the standard deviation; `None` of fewer than two values.
+fn deviation(values: &[f64]) -> Option<f64> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (count > 1.0).then(|| (squares / (count - 1.0)).sqrt())
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -246,7 +285,7 @@ fn explain(section: &mut Section, rounds: u32) {
 fn report(
     section: &mut Section,
     results: &[VariantResults],
-    (set_up, release): (Estimate, Estimate),
+    (set_up, release): &(Estimate, Estimate),
 ) -> Result<()> {
     let mhz = Environment::of_this_machine().mhz;
     let theirs = published::number("budapest.cpu_mhz").context("the clock of the paper")?;
@@ -265,34 +304,52 @@ fn report(
             "published cycles",
         ],
     );
+    let mut headline = Headline::default();
     for VariantResults { variant, times: all, plain, .. } in results {
+        let key = format!("messages.{}.plain.cp1", key_part(variant.name));
+        section.measure(Basis::Measured, key, "us", Estimate::of(plain));
         let mut row = vec![Cell::from(variant.name), PLAIN.into(), Estimate::of(plain).into()];
         row.resize(table.columns.len(), Cell::Nothing);
         table.row(row);
         for times in all {
             let by_kernel = match times.message {
-                "set-up, out" => Some(set_up),
-                "release, out" => Some(release),
+                "set-up, out" => Some(set_up.clone()),
+                "release, out" => Some(release.clone()),
                 _ => None,
             };
             let [outer, inner] = [&times.interfaces, &times.inside].map(|us| of_rounds(us));
             let inner = if variant.daemon { inner } else { by_kernel };
             let key = published_key(variant.protocol, times.message);
-            let then = |part: &str| published::number(&format!("{}.{part}", key.as_deref()?));
+            // In the published measurement Boomerang was part of the kernel.
+            let counts = variant.protocol != Protocol::Boomerang || !variant.daemon;
+            let then = |part: &str| {
+                published::value(&format!("{}.{part}", key.as_deref().filter(|_| counts)?))
+            };
             let (then_1, then_2) = (then("cp1_median"), then("cp2_median"));
+            let cycles = mhz.and_then(|mhz| Some(inner.as_ref()?.times(mhz)));
             table.row([
                 variant.name.into(),
                 times.message.into(),
-                outer.into(),
+                outer.clone().into(),
                 then_1.into(),
-                inner.into(),
+                inner.clone().into(),
                 then_2.into(),
                 Cell::from(of_rounds(&times.traffic_control)),
-                mhz.and_then(|mhz| Some(inner?.times(mhz))).into(),
-                then_2.map(|us| us * theirs).into(),
+                cycles.into(),
+                then_2.map(|then| then.times(theirs)).into(),
             ]);
-            // In the published measurement Boomerang was part of the kernel.
-            let counts = variant.protocol != Protocol::Boomerang || !variant.daemon;
+            if key.is_some() {
+                headline.add(variant, times.message, [&outer, &inner], [then_1, then_2]);
+            }
+            for (part, value) in [("cp1", &outer), ("cp2", &inner)] {
+                let key = measure_key(variant, times.message, part);
+                section.measure(Basis::Measured, key, "us", value.clone());
+            }
+            if variant.protocol == Protocol::Yessir && times.message == SET_UP {
+                let values = [of_rounds(&times.means), of_rounds(&times.deviations)];
+                let note = "an unsigned request through the daemon, in namespaces, over veth pairs; with traffic control, which theirs had not";
+                section.entries(KERNEL_IO, "us", values.into_iter().flatten(), note);
+            }
             if let (Some(key), Some(outer), Some(inner), true) = (key, outer, inner, counts) {
                 let note = "in namespaces, over veth pairs";
                 section.entries(format!("{key}.cp1_median"), "us", [outer], note);
@@ -305,8 +362,62 @@ fn report(
             }
         }
     }
+    section.figure(headline.draw());
     section.table(table);
     Ok(())
+}
+
+/// Message with which YESSIR makes a reservation.
+const SET_UP: &str = "set-up";
+
+/// Returns the key of a message's checkpoint, for verdicts.
+fn measure_key(variant: &RouterVariant, message: &str, part: &str) -> String {
+    format!("messages.{}.{}.{part}", key_part(variant.name), key_part(message))
+}
+
+/// Figure of Tables 1 and 2: both checkpoints of each message that was published.
+#[derive(Default)]
+struct Headline {
+    messages: Vec<String>,
+    ours: [Vec<Point>; 2],
+    published: [Vec<Point>; 2],
+}
+
+impl Headline {
+    fn add(
+        &mut self,
+        variant: &RouterVariant,
+        message: &str,
+        ours: [&Option<Estimate>; 2],
+        then: [Option<published::Published>; 2],
+    ) {
+        let place = self.messages.len() as f64;
+        self.messages.push(format!("{}: {message}", variant.name));
+        for (points, value) in self.ours.iter_mut().zip(ours) {
+            points.extend(value.as_ref().map(|value| value.at(place)));
+        }
+        for (points, value) in self.published.iter_mut().zip(then) {
+            points.extend(value.map(|value| value.at(place)));
+        }
+    }
+
+    fn draw(self) -> Figure {
+        let ([outer, inner], [then_outer, then_inner]) = (self.ours, self.published);
+        Figure {
+            name: "message-checkpoints".to_owned(),
+            title: "A message in a router, from interface to interface (1) and within (2)"
+                .to_owned(),
+            across: Axis::named("message", &self.messages),
+            up: Axis::linear("us"),
+            kind: Kind::Bars,
+            series: vec![
+                Series::measured("checkpoint 1", outer),
+                Series::published("checkpoint 1", then_outer),
+                Series::measured("checkpoint 2", inner),
+                Series::published("checkpoint 2", then_inner),
+            ],
+        }
+    }
 }
 
 #[cfg(test)]
@@ -333,7 +444,8 @@ mod tests {
     fn rounds_give_medians() {
         let mut times = MessageTimes::default();
         let passed = |us| ForwardingLatency { interfaces_us: us, inside: None };
-        times.note(&[passed(3.0), passed(900.0), passed(1.0)]);
+        let clock = Clock { tick: 1.0, mark: 0.0 };
+        times.note(Protocol::Rsvp, &[passed(3.0), passed(900.0), passed(1.0)], &clock);
         assert_eq!((times.interfaces, times.inside), (vec![3.0], Vec::new()));
     }
 }

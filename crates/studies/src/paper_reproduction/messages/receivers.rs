@@ -18,7 +18,9 @@ use crate::paper_reproduction::checkpoint_trace::{
     CheckpointTracing, Clock, TracePoint, by_message, record,
 };
 use crate::paper_reproduction::repeated::{on_new_thread, run_rounds};
-use crate::paper_reproduction::section::{Axis, Estimate, Figure, Kind, Section, Series, Table};
+use crate::paper_reproduction::section::{
+    Axis, Basis, Estimate, Figure, Kind, Section, Series, Table, key_part,
+};
 
 const RECEIVERS: [u32; 7] = [1, 2, 4, 8, 16, 32, MAX_RECEIVERS];
 const STYLES: [(Style, &str); 3] =
@@ -177,7 +179,23 @@ fn section(cases: &[Case]) -> Section {
         table.row(head.into_iter().chain(times));
     }
     section.table(table);
+    measures(&mut section, cases);
     section
+}
+
+/// Adds the times of one receiver and of the most, behind an interface each.
+fn measures(section: &mut Section, cases: &[Case]) {
+    for case in cases.iter().filter(|case| !case.group.one_link && case.group.senders == 1) {
+        let receivers = match case.group.receivers {
+            1 => "1",
+            MAX_RECEIVERS => "most",
+            _ => continue,
+        };
+        for (kind, times) in KINDS.iter().zip(&case.times) {
+            let key = format!("receivers.{}.{receivers}.{}", key_part(case.style), key_part(kind));
+            section.measure(Basis::Measured, key, "us", Estimate::of(times));
+        }
+    }
 }
 
 fn figure(cases: &[Case], kind: usize, name: &str) -> Figure {

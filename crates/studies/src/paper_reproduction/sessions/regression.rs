@@ -27,7 +27,7 @@ fn slope(points: &[(f64, f64)]) -> Option<Estimate> {
     let deviation = (residual / freedom / spread).sqrt();
     let reach = student.inverse_cdf((1.0 + CONFIDENCE) / 2.0) * deviation;
     let (low, high) = (slope - reach, slope + reach);
-    Some(Estimate { median: slope, low, high, repetitions: points.len() as u64 })
+    Some(Estimate::between(low, slope, high, points.len() as u64))
 }
 
 /// Returns the slope of all points, with an interval widened to include the slope of each part: on a machine whose

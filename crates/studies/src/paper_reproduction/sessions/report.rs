@@ -7,7 +7,7 @@ use super::table9::{self, FEW, TABLE_9};
 use crate::bench::router::{Message, Protocol};
 use crate::paper_reproduction::published;
 use crate::paper_reproduction::section::{
-    Axis, Cell, Estimate, Figure, Kind, Point, Section, Series, Table, parts,
+    Axis, Basis, Cell, Estimate, Figure, Kind, Point, Section, Series, Table, key_part, parts,
 };
 
 const TIMERS: &str = "isi_timer_management_per_session_per_second";
@@ -49,7 +49,13 @@ fn messages(section: &mut Section, all: &Measurements) {
         for message in protocol.messages_of_both_ends() {
             let values = of_sizes(all, protocol, &message);
             let mut row = vec![Cell::from(protocol.name()), message.name.into()];
-            row.extend(values.iter().map(|(_, value)| Cell::from(*value)));
+            row.extend(values.iter().map(|(_, value)| Cell::from(value)));
+            let few = values.iter().find(|(sessions, _)| *sessions == 1_000.0);
+            for (sessions, value) in [("1000", few), ("most", values.last())] {
+                let [protocol, message] = [protocol.name(), message.name].map(key_part);
+                let key = format!("sessions.{protocol}.{message}.{sessions}");
+                section.measure(Basis::Measured, key, "us", value.map(|(_, value)| value.clone()));
+            }
             table.row(row);
             lines.push(Series::measured(
                 message.name,
@@ -99,7 +105,7 @@ fn lookups(section: &mut Section, all: &Measurements) {
             .filter_map(|one| Some((f64::from(one.sessions), Estimate::over_time(&one.times)?)))
             .collect();
         let mut row = vec![Cell::from(name)];
-        row.extend(values.iter().map(|(_, value)| Cell::from(*value)));
+        row.extend(values.iter().map(|(_, value)| Cell::from(value)));
         table.row(row);
         lines.push(Series::measured(name, values.into_iter().map(|(x, value)| value.at(x))));
     }
@@ -149,7 +155,11 @@ fn timers(section: &mut Section, all: &Measurements) {
             of_protocol.map(|load| (f64::from(load.sessions), load.maintenance.as_slice()));
         let name = format!("whole router: {}", protocol.name());
         let then = published.filter(|_| protocol == Protocol::Rsvp);
-        let (slope, line) = rows(&mut table, &name, &values.collect::<Vec<_>>(), then);
+        let values = values.collect::<Vec<_>>();
+        let upkeep = values.last().and_then(|(_, times)| mean_over_time(times));
+        let measured = format!("sessions.{}.upkeep.most", key_part(protocol.name()));
+        section.measure(Basis::Measured, measured, "us a second", upkeep);
+        let (slope, line) = rows(&mut table, &name, &values, then);
         lines.push(line);
         if let Some(slope) = slope.filter(|_| protocol == Protocol::Rsvp) {
             let note = "the whole router's upkeep, refreshes that it composes included";
@@ -180,9 +190,8 @@ fn timers(section: &mut Section, all: &Measurements) {
 /// Summarizes work that comes in bursts by the means of parts in time; the interval is their range.
 fn mean_over_time(times: &[f64]) -> Option<Estimate> {
     let parts = parts(times);
-    let Estimate { low, high, .. } = Estimate::over_time(times)?;
     let median = parts.iter().sum::<f64>() / parts.len() as f64;
-    Some(Estimate { median, low, high, repetitions: times.len() as u64 })
+    Some(Estimate { median, ..Estimate::over_time(times)? })
 }
 
 /// Adds rows of the values at each size, with the slope in the last one; returns the slope, and the line of the
@@ -201,8 +210,8 @@ fn rows(
         table.row([
             name.into(),
             sessions.into(),
-            value.into(),
-            slope.filter(|_| is_last).into(),
+            value.clone().into(),
+            slope.clone().filter(|_| is_last).into(),
             published.filter(|_| is_last).into(),
         ]);
         points.extend(value.map(|value| value.at(sessions)));

@@ -145,7 +145,8 @@ fn every_step(all: &Measurements) -> Option<Table> {
                 };
                 let (among_few, among_many) = (estimate(at_few), estimate(at_many));
                 let slope = slope_of(all, protocol, message.name, steps, u32::MAX);
-                let depends = among_few.zip(among_many).map(|(few, many)| is_slower(few, many));
+                let depends = among_few.as_ref().zip(among_many.as_ref());
+                let depends = depends.map(|(few, many)| is_slower(few, many));
                 table.row([
                     protocol.name().into(),
                     message.name.into(),
@@ -164,7 +165,7 @@ fn every_step(all: &Measurements) -> Option<Table> {
 
 /// Returns whether times with many sessions are longer: the intervals do not overlap, and the difference is at least
 /// a tenth.
-fn is_slower(few: Estimate, many: Estimate) -> bool {
+fn is_slower(few: &Estimate, many: &Estimate) -> bool {
     many.low > few.high && many.median > 1.1 * few.median
 }
 
@@ -174,10 +175,10 @@ mod tests {
 
     #[test]
     fn slower_steps_differ_clearly_and_by_a_tenth() {
-        let between = |low, median, high| Estimate { median, low, high, repetitions: 8 };
+        let between = |low, median, high| Estimate::between(low, median, high, 8);
         let few = between(9.0, 10.0, 11.0);
-        assert!(is_slower(few, between(11.5, 12.0, 13.0)));
-        assert!(!is_slower(few, between(10.5, 12.0, 13.0)), "the intervals overlap");
-        assert!(!is_slower(between(9.9, 10.0, 10.1), between(10.4, 10.5, 10.6)), "a twentieth");
+        assert!(is_slower(&few, &between(11.5, 12.0, 13.0)));
+        assert!(!is_slower(&few, &between(10.5, 12.0, 13.0)), "the intervals overlap");
+        assert!(!is_slower(&between(9.9, 10.0, 10.1), &between(10.4, 10.5, 10.6)), "a twentieth");
     }
 }

@@ -1,6 +1,7 @@
 //! Table 2: time of a new flow among a number of resident flows.
 
 use anyhow::{Result, ensure};
+use earmark_core::checkpoint::Checkpoint;
 use earmark_linux::heap;
 
 use super::clock::{Clock, Tally};
@@ -8,6 +9,7 @@ use crate::bench::router::{Arrival, Protocol, Router};
 use crate::paper_reproduction::baselines::chained_hash::ChainedHashTable;
 use crate::paper_reproduction::baselines::keyed_hash::KeyedHashTable;
 use crate::paper_reproduction::baselines::{Index, Key};
+use crate::paper_reproduction::checkpoint_trace::{self, CheckpointTracing, by_message, record};
 
 /// Batches of a round.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +30,8 @@ pub(super) struct Flows {
     pub(super) octets: Option<f64>,
     /// Time of a new flow in the router: the whole message.
     pub(super) build: Tally,
+    /// Time of the steps of it that the paper timed: failed look-up of the flow, and its creation.
+    pub(super) look_up: Tally,
     /// Time of a new flow in our index alone.
     pub(super) keyed: Tally,
     /// Time of a new flow in a table of 1 537 chains.
@@ -46,8 +50,8 @@ struct ResidentFlows {
 impl Flows {
     /// Creates empty measurements.
     pub(super) fn new(resident: u32) -> Flows {
-        let [build, keyed, chains] = std::array::from_fn(|_| Tally::default());
-        Flows { resident, octets: None, build, keyed, chains }
+        let [build, look_up, keyed, chains] = std::array::from_fn(|_| Tally::default());
+        Flows { resident, octets: None, build, look_up, keyed, chains }
     }
 
     /// Creates the resident flows anew, and adds and removes new ones in `rounds` rounds.
@@ -58,6 +62,7 @@ impl Flows {
         &mut self,
         rounds: u32,
         batches: Batches,
+        marks_clock: &checkpoint_trace::Clock,
         check_interrupted: &impl Fn() -> Result<()>,
     ) -> Result<()> {
         let mut flows_in_place = ResidentFlows::new(self.resident, check_interrupted)?;
@@ -66,12 +71,19 @@ impl Flows {
             check_interrupted()?;
             let clock = Clock::calibrated();
             for batch in 0..batches.of_flows {
-                let first = self.resident + (round * batches.of_flows + batch) * BATCH;
-                flows_in_place.build(&clock, &mut self.build, first, self.resident)?;
+                let first = self.resident + (round * batches.of_flows + batch) * 2 * BATCH;
+                flows_in_place.build(first, self.resident, |router, new| {
+                    let deliver = |arrival| router.deliver_all(std::slice::from_ref(arrival));
+                    clock.each(&mut self.build, new, deliver);
+                    Ok(())
+                })?;
+                flows_in_place.build(first + BATCH, self.resident, |router, new| {
+                    time_look_ups(router, marks_clock, &mut self.look_up, new)
+                })?;
                 build(&mut *flows_in_place.keyed, &clock, &mut self.keyed, first, BATCH);
                 build(&mut *flows_in_place.chains, &clock, &mut self.chains, first, BATCH);
             }
-            [&mut self.build, &mut self.keyed, &mut self.chains]
+            [&mut self.build, &mut self.look_up, &mut self.keyed, &mut self.chains]
                 .into_iter()
                 .for_each(Tally::end_round);
         }
@@ -100,15 +112,19 @@ impl ResidentFlows {
         Ok(ResidentFlows { router, keyed, chains, octets })
     }
 
-    /// Adds new flows, from number `first` on, to the router with its resident ones, and removes them.
-    fn build(&mut self, clock: &Clock, into: &mut Tally, first: u32, resident: u32) -> Result<()> {
+    /// Adds new flows, from number `first` on, to the router with its resident ones by `deliver`, and removes them.
+    fn build(
+        &mut self,
+        first: u32,
+        resident: u32,
+        deliver: impl FnOnce(&mut Router, &[Arrival]) -> Result<()>,
+    ) -> Result<()> {
         let kinds = Protocol::Yessir.messages();
         let messages = |router: &Router, kind: usize| -> Vec<Arrival> {
             (first..first + BATCH).map(|number| kinds[kind].of(router, number, 0)).collect()
         };
         let new = messages(&self.router, 0);
-        let router = &mut self.router;
-        clock.each(into, &new, |arrival| router.deliver_all(std::slice::from_ref(arrival)));
+        deliver(&mut self.router, &new)?;
         self.expect(resident + BATCH)?;
         let gone = messages(&self.router, kinds.len() - 1);
         self.router.deliver_all(&gone);
@@ -120,6 +136,22 @@ impl ResidentFlows {
         ensure!(there == flows as usize, "YESSIR: {there} flows instead of {flows}");
         Ok(())
     }
+}
+
+/// Delivers messages of new flows, and times the look-up and the creation of each by the engine's marks.
+pub(super) fn time_look_ups(
+    router: &mut Router,
+    clock: &checkpoint_trace::Clock,
+    into: &mut Tally,
+    new: &[Arrival],
+) -> Result<()> {
+    let marks = CheckpointTracing::begin();
+    let mut stamps = Vec::new();
+    record(&marks, &mut stamps, || router.deliver_all(new))?;
+    ensure!(by_message(&stamps).count() == new.len(), "YESSIR: messages without marks");
+    let is_look_up = |step| matches!(step, Checkpoint::FindSession | Checkpoint::CreateSession);
+    by_message(&stamps).for_each(|message| into.add(clock.steps_us(message, is_look_up)));
+    Ok(())
 }
 
 /// Returns the structure with a number of flows.
@@ -160,15 +192,17 @@ mod tests {
         };
         let mut flows = Flows::new(40);
         let batches = Batches { of_flows: 2, of_steps: 1 };
-        flows.rounds(2, batches, &check_interrupted).unwrap();
-        flows.rounds(1, batches, &check_interrupted).unwrap();
+        let marks_clock = checkpoint_trace::Clock::calibrate(&CheckpointTracing::begin()).unwrap();
+        flows.rounds(2, batches, &marks_clock, &check_interrupted).unwrap();
+        flows.rounds(1, batches, &marks_clock, &check_interrupted).unwrap();
         assert_eq!(looks.get(), 5, "twice there was something to be made, and three rounds");
-        for tally in [&flows.build, &flows.keyed, &flows.chains] {
+        for tally in [&flows.build, &flows.look_up, &flows.keyed, &flows.chains] {
             assert!(tally.means().count() == 3 && tally.means().all(|mean| mean > 0.0));
             let repetitions = tally.mean().map(|mean| mean.repetitions);
             assert_eq!(repetitions, Some(3 * 2 * u64::from(BATCH)));
         }
-        assert!(flows.rounds(1, batches, &|| anyhow::bail!("interrupted")).is_err());
+        let interrupted = || anyhow::bail!("interrupted");
+        assert!(flows.rounds(1, batches, &marks_clock, &interrupted).is_err());
     }
 
     #[test]
