@@ -7,6 +7,7 @@ mod bench;
 mod measurement;
 mod progress;
 mod report;
+mod reproduce;
 mod study;
 
 use std::process::ExitCode;
@@ -25,7 +26,8 @@ Examples:
   earmark-studies bench messages                 what each message costs a router: instructions, ns, octets a session
   earmark-studies bench life --protocol yessir   a million sessions, from set-up to expiry
   earmark-studies bench forwarding               what a router forwards with and without traffic control
-  earmark-studies report --quick --out report    the published overhead studies, done again, on one page";
+  earmark-studies report --quick --out report    the published overhead studies, done again, on one page
+  earmark-studies reproduce report/results.json --out again   earlier results once more, compared";
 
 /// Measurements of Earmark, and published studies done again.
 ///
@@ -44,6 +46,7 @@ enum Command {
     #[command(subcommand)]
     Bench(bench::Bench),
     Report(report::Report),
+    Reproduce(reproduce::Reproduce),
     #[command(hide = true)]
     Node(earmark_lab::cli::Node),
     #[command(hide = true)]
@@ -68,6 +71,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Study(study) => study.run(),
         Command::Bench(bench) => bench.run(),
         Command::Report(report) => report.run(),
+        Command::Reproduce(reproduce) => reproduce.run(),
         Command::Node(node) => node.run(),
         Command::LightHost(host) => host.run(),
         Command::CountedMessages(messages) => Ok(messages.run()),
@@ -85,7 +89,7 @@ mod tests {
 
     #[test]
     fn arguments_and_examples_are_valid() {
-        check_arguments::<Arguments>(21);
+        check_arguments::<Arguments>(24);
     }
 
     #[test]

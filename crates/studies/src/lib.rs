@@ -4,6 +4,7 @@
 //! - [`paper_reproduction`]: the published studies of overhead, measured again on this machine, in one report.
 //! - `callgrind`: runs under valgrind, and the files that it writes.
 //! - [`study`]: published simulations, run again.
+//! - [`provenance`]: where results come from; [`reproduce`]: the same again, compared.
 //! - [`cli`]: the command line.
 //!
 //! Test networks, simulated runs and statistics are those of [`earmark_lab`]. The program is one file: the daemons of
@@ -14,4 +15,6 @@ pub mod bench;
 mod callgrind;
 pub mod cli;
 pub mod paper_reproduction;
+pub mod provenance;
+pub mod reproduce;
 pub mod study;

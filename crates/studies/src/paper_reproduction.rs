@@ -18,7 +18,8 @@
 //! - [`repeated`](mod@rounds): repeated measurements whose spread equals that between reports.
 //! - [`scale`](mod@scale): the largest bursts and rates of one router, protocol by protocol.
 //! - [`environment`]: the machine, and its noise.
-//! - [`section`], [`published`], [`results`], [`page`]: results of a part, and their presentation.
+//! - [`verdicts`]: the papers' claims, decided by the results.
+//! - [`section`], [`published`], [`results`], [`samples`], [`page`]: results of a part, and their presentation.
 
 mod architecture;
 mod baselines;
@@ -33,13 +34,16 @@ pub mod published;
 mod repeated;
 pub mod results;
 mod retry;
+pub mod samples;
 mod scale;
 pub mod section;
 mod sessions;
 mod steps;
 pub mod store;
+pub mod verdicts;
 mod yessir;
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +51,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::bench::Supervision;
+use crate::provenance::{Provenance, Settings};
 use earmark_lab::testbed;
 use environment::{Environment, Noise};
 use repeated::{PartProgress, RepeatedMeasurement};
@@ -270,10 +275,13 @@ fn write(
     sections: &[(&Part, Section)],
     against: Option<&[(String, Estimate)]>,
 ) -> Result<PathBuf> {
-    let all = results::results(sections.iter().map(|(_, section)| section), environment);
+    let provenance = provenance(plan);
+    let measured: Vec<&Section> = sections.iter().map(|(_, section)| section).collect();
+    let verdicts = verdicts::verdicts(measured.iter().copied());
+    let all = results::results(&measured, environment, &provenance, &verdicts);
     let mut here = environment.section();
     if let Some(earlier) = against {
-        here.text(agreement(earlier, &results::values(&all)));
+        here.text(Agreement::of(earlier, &results::values(&all)).to_string());
     }
     let mut first = vec![
         "What five papers measured of reservation protocols between 2000 and 2009, measured again on this machine, with the engines and \
@@ -298,7 +306,9 @@ fn write(
     let mut titled: Vec<page::Titled<'_>> =
         sections.iter().map(|(part, section)| (part.name, part.title, section)).collect();
     titled.push(("environment", "The machine", &here));
-    let text = page::page("The overhead of reservation protocols", &first, warning, "", &titled);
+    let opening = verdicts::opening(&verdicts, &measured);
+    let title = "The overhead of reservation protocols";
+    let text = page::page(title, &first, warning, &opening, &titled);
     let put = |name: &str, text: &str| -> Result<PathBuf> {
         let file = plan.out.join(name);
         fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
@@ -309,36 +319,86 @@ fn write(
             put(&format!("{}.csv", table.name), &page::csv(table)?)?;
         }
     }
+    put("verdicts.csv", &verdicts::csv(&verdicts)?)?;
+    let raw = plan.out.join("raw");
+    fs::create_dir_all(&raw).with_context(|| format!("cannot make {}", raw.display()))?;
+    for (name, _, section) in &titled {
+        if let Some(text) = samples::csv(section)? {
+            put(&format!("raw/{name}.csv"), &text)?;
+        }
+    }
     put("results.json", &serde_json::to_string_pretty(&all)?)?;
     put("index.html", &text)
 }
 
-/// Returns how many medians lie within the intervals of an earlier report.
-fn agreement(earlier: &[(String, Estimate)], now: &[(String, Estimate)]) -> String {
-    let pairs = now.iter().filter_map(|(key, now)| {
-        let (_, before) = earlier.iter().find(|(other, _)| other == key)?;
-        Some((key, before, now))
-    });
-    let (mut all, mut outside) = (0, Vec::new());
-    for (key, before, now) in pairs {
-        all += 1;
-        if !(before.low..=before.high).contains(&now.median) {
-            outside.push(key.as_str());
+/// Returns where the results of this process come from.
+fn provenance(plan: &Plan) -> Provenance {
+    let seeds = [
+        ("retry", [1, retry::seeds(plan.quick)]),
+        ("architecture", architecture::seeds(plan.quick)),
+    ];
+    let is_selected = |name: &str| plan.only.is_empty() || plan.only.iter().any(|one| one == name);
+    let seeds = seeds.into_iter().filter(|(part, _)| is_selected(part));
+    let seeds = seeds.map(|(part, seeds)| (part.to_owned(), seeds)).collect();
+    let settings = Settings::Report { quick: plan.quick, only: plan.only.clone() };
+    Provenance::of_this_process(settings, seeds)
+}
+
+/// Agreement of results with earlier ones.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agreement {
+    /// Number of values that both have.
+    pub all: usize,
+    /// Keys of the values whose median is outside of the earlier interval, with the earlier value and the current one.
+    pub outside: Vec<(String, Estimate, Estimate)>,
+}
+
+impl Agreement {
+    /// Compares values with earlier ones, by key.
+    pub fn of(earlier: &[(String, Estimate)], now: &[(String, Estimate)]) -> Agreement {
+        let (mut all, mut outside) = (0, Vec::new());
+        for (key, now) in now {
+            let Some((_, before)) = earlier.iter().find(|(other, _)| other == key) else {
+                continue;
+            };
+            all += 1;
+            if !(before.low..=before.high).contains(&now.median) {
+                outside.push((key.clone(), before.clone(), now.clone()));
+            }
         }
+        Agreement { all, outside }
     }
-    let within = all - outside.len();
-    let share = 100.0 * within as f64 / (all as f64).max(1.0);
-    let verdict = match share {
-        share if share >= 90.0 => "",
-        _ => " That is less than 90 %: this machine is too noisy, or something has changed.",
-    };
-    let outside = match outside.as_slice() {
-        [] => String::new(),
-        keys => format!(" Outside: {}.", keys.join(", ")),
-    };
-    format!(
-        "Of {all} values {within} ({share:.0} %) lie within the intervals of the earlier report.{verdict}{outside}"
-    )
+
+    /// Returns the share of values within the earlier intervals, percent.
+    pub fn percent(&self) -> f64 {
+        100.0 * (self.all - self.outside.len()) as f64 / (self.all as f64).max(1.0)
+    }
+
+    /// Returns whether results of the same program on the same machine agree: nine of ten values are within.
+    pub fn is_good(&self) -> bool {
+        self.all > 0 && self.percent() >= 90.0
+    }
+}
+
+impl fmt::Display for Agreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (all, percent) = (self.all, self.percent());
+        let within = all - self.outside.len();
+        write!(
+            f,
+            "Of {all} values {within} ({percent:.0} %) lie within the intervals of the earlier results."
+        )?;
+        if !self.is_good() {
+            f.write_str(
+                " That is less than 90 %: this machine is too noisy, or something has changed.",
+            )?;
+        }
+        if !self.outside.is_empty() {
+            let keys: Vec<&str> = self.outside.iter().map(|(key, ..)| key.as_str()).collect();
+            write!(f, " Outside: {}.", keys.join(", "))?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -383,9 +443,12 @@ mod tests {
             values.iter().map(|(key, median)| ((*key).to_owned(), value(*median))).collect()
         };
         let earlier = of(&[("a", 1.0), ("b", 2.0), ("gone", 3.0)]);
-        let same = agreement(&earlier, &of(&[("a", 1.5), ("b", 1.5)]));
-        assert_eq!(same, "Of 2 values 2 (100 %) lie within the intervals of the earlier report.");
-        let other = agreement(&earlier, &of(&[("a", 1.5), ("b", 9.0), ("new", 1.0)]));
-        assert!(other.contains("Of 2 values 1 (50 %)") && other.contains("Outside: b."), "{other}");
+        let same = Agreement::of(&earlier, &of(&[("a", 1.5), ("b", 1.5)]));
+        let text = "Of 2 values 2 (100 %) lie within the intervals of the earlier results.";
+        assert!(same.is_good() && same.to_string() == text, "{same}");
+        let other = Agreement::of(&earlier, &of(&[("a", 1.5), ("b", 9.0), ("new", 1.0)]));
+        let text = other.to_string();
+        assert!(text.contains("Of 2 values 1 (50 %)") && text.contains("Outside: b."), "{text}");
+        assert!(!other.is_good() && !Agreement::of(&earlier, &[]).is_good());
     }
 }

@@ -1,6 +1,6 @@
 //! Published figures of other engines, or measurements of public engines, for comparison.
 //!
-//! The figures come from other machines and other programs, one run each; they show the order of magnitude, and do not rank
+//! The figures come from other machines and other programs, without intervals; they show the order of magnitude, and do not rank
 //! engines by percentages.
 
 use serde::Serialize;

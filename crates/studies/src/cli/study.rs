@@ -76,7 +76,8 @@ impl RetryStudy {
     }
 }
 
-fn write(directory: &Path, results: &Results) -> Result<()> {
+/// Writes tables, drawings and results into a directory.
+pub(super) fn write(directory: &Path, results: &Results) -> Result<()> {
     let cannot = |file: &Path| format!("cannot write {}", file.display());
     fs::create_dir_all(directory).with_context(|| cannot(directory))?;
     let mut files = retry::drawings(results);

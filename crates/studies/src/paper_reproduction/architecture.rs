@@ -102,18 +102,22 @@ fn clock(
     Ok(here)
 }
 
+/// Returns the first and the last seed.
+pub(super) fn seeds(quick: bool) -> [u64; 2] {
+    [SEED, if quick { 5 } else { 9 }]
+}
+
 /// Returns all runs, each with its seed.
 fn purposes(quick: bool) -> Vec<(Purpose, u64)> {
     let mut all = Vec::new();
-    let mut add = |protocol, scenario, caches, seeds: u64| {
+    let mut add = |protocol, scenario, caches, count: u64| {
         let purpose = Purpose::Scenario(protocol, scenario, caches);
-        all.extend((SEED..SEED + seeds).map(|seed| (purpose, seed)));
+        all.extend((SEED..SEED + count).map(|seed| (purpose, seed)));
     };
-    for (caches, seeds) in
-        [(OF_THE_PAPER, if quick { 5 } else { 9 }), (OF_TODAY, if quick { 1 } else { 3 })]
+    for (caches, count) in [(OF_THE_PAPER, seeds(quick)[1]), (OF_TODAY, if quick { 1 } else { 3 })]
     {
         for scenario in Scenario::ALL {
-            add(Protocol::Rsvp, scenario, caches, seeds);
+            add(Protocol::Rsvp, scenario, caches, count);
         }
         if !quick {
             for protocol in [Protocol::Boomerang, Protocol::Yessir, Protocol::Nsis] {

@@ -9,6 +9,7 @@ use earmark_lab::statistics::{percentile, sorted};
 use serde::{Deserialize, Serialize};
 
 use super::section::{Cell, Section, Table};
+use crate::provenance::commit;
 
 /// Number of timings of the same work.
 const REPETITIONS: usize = 1_000;
@@ -40,6 +41,9 @@ pub struct Environment {
     pub governor: Option<String>,
     /// Version of this program.
     pub version: String,
+    /// Commit that this program was built from.
+    #[serde(default)]
+    pub commit: String,
     /// Load average of one minute before the first measurement.
     pub load: Option<f64>,
     /// Noise before the first measurement.
@@ -116,18 +120,19 @@ impl Environment {
                 .unwrap_or_else(|| "unknown".to_owned()),
             governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: commit().to_owned(),
             load: read("/proc/loadavg").and_then(|text| text.split(' ').next()?.parse().ok()),
             before: None,
             after: None,
         }
     }
 
-    /// Returns whether both have the same processors, kernel and version of this program, so that a stored result of one
+    /// Returns whether both have the same processors, kernel, and commit of this program, so that a stored result of one
     /// can stand in for a measurement on the other.
     pub fn is_same_machine(&self, other: &Environment) -> bool {
-        let machine = |it: &Environment| {
-            (it.processor.clone(), it.processors, it.kernel.clone(), it.version.clone())
-        };
+        fn machine(it: &Environment) -> (&str, usize, [&str; 3]) {
+            (&it.processor, it.processors, [&it.kernel, &it.version, &it.commit])
+        }
         machine(self) == machine(other)
     }
 
@@ -150,6 +155,7 @@ impl Environment {
         row("kernel", self.kernel.clone());
         row("clock source", self.clock_source.clone());
         row("version of Earmark", self.version.clone());
+        row("commit", self.commit.clone());
         let load = self.load.map_or("unknown".to_owned(), |load| format!("{load:.2}"));
         row("load of the last minute", load);
         for (when, noise) in [("before", self.before), ("after", self.after)] {

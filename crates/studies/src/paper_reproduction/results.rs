@@ -5,20 +5,29 @@ use serde_json::{Map, Value, json};
 use super::environment::Environment;
 use super::published;
 use super::section::{Entry, Estimate, Section};
+use super::verdicts::Verdict;
+use crate::provenance::{Provenance, SCHEMA};
 
 /// Reason for a figure without a counterpart if no other is given.
 const UNKNOWN: &str = "it was not measured in this run";
 
-/// Returns the contents: under each key the value with its interval, beside the published one; under `environment`
-/// the machine, and under `left_out` the reasons for missing values.
-pub fn results<'a>(
-    sections: impl IntoIterator<Item = &'a Section>,
+/// Returns the contents: under each key the value with its interval, beside the published one; under `run` the origin,
+/// under `measures` values without a published counterpart, under `verdicts` those on the papers' claims, under
+/// `environment` the machine, and under `left_out` the reasons for missing values.
+pub fn results(
+    sections: &[&Section],
     environment: &Environment,
+    provenance: &Provenance,
+    verdicts: &[Verdict],
 ) -> Value {
     let mut all = Map::new();
+    all.insert("schema".to_owned(), SCHEMA.into());
+    all.insert("run".to_owned(), json!(provenance));
+    let mut measures = Map::new();
     let mut reasons: Vec<&(String, String)> = Vec::new();
     for section in sections {
         reasons.extend(&section.left_out);
+        measures.extend(section.measures.iter().map(|entry| (entry.key.clone(), leaf(entry))));
         for entry in &section.entries {
             insert(&mut all, &entry.key, leaf(entry));
             // A published median has a published interval beside it.
@@ -37,6 +46,8 @@ pub fn results<'a>(
             (key.clone(), reason.map_or(UNKNOWN, |(_, reason)| reason).into())
         })
         .collect();
+    all.insert("measures".to_owned(), measures.into());
+    all.insert("verdicts".to_owned(), json!(verdicts));
     all.insert("left_out".to_owned(), left_out.into());
     all.insert("environment".to_owned(), json!(environment));
     all.into()
@@ -123,7 +134,11 @@ fn pointer<'a>(all: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::section::Basis;
     use super::*;
+    use crate::provenance::Settings;
 
     fn section() -> Section {
         let value = Estimate::between(1.5, 2.0, 2.5, 300);
@@ -135,9 +150,52 @@ mod tests {
         section
     }
 
+    fn results_of(section: &Section) -> Value {
+        let settings = Settings::Report { quick: true, only: Vec::new() };
+        let provenance = Provenance::of_this_process(settings, BTreeMap::new());
+        let verdicts = super::super::verdicts::verdicts([section]);
+        results(&[section], &Environment::of_this_machine(), &provenance, &verdicts)
+    }
+
+    /// Every published outcome has a value or a reason, whatever was measured.
+    #[test]
+    fn every_published_outcome_has_a_value_or_a_reason() {
+        for section in [section(), Section::default()] {
+            let all = results_of(&section);
+            for (key, _) in published::measurements() {
+                let has_value = pointer(all.as_object().unwrap(), key).is_some();
+                let reason = all["left_out"].get(key.as_str()).and_then(Value::as_str);
+                assert_ne!(has_value, reason.is_some_and(|reason| !reason.is_empty()), "{key}");
+            }
+        }
+    }
+
+    #[test]
+    fn results_follow_their_schema() {
+        let schema: Value =
+            serde_json::from_str(include_str!("../../data/schema/results-1.json")).unwrap();
+        assert_eq!(schema["$id"], SCHEMA);
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        let errors = |value: &Value| -> Vec<String> {
+            validator.iter_errors(value).map(|error| error.to_string()).collect()
+        };
+        let mut section = section();
+        let value = Estimate::of(&[1.0, 2.0]).unwrap();
+        section.measure(Basis::Measured, "messages.rsvp", "us", value);
+        let mut all = results_of(&section);
+        assert_eq!(errors(&all), Vec::<String>::new());
+        all["budapest"]["table1_isi_rsvp"]["path"]["cp1_median"]["value"] = "fast".into();
+        assert!(!errors(&all).is_empty(), "a value in words");
+        let mut nowhere = results_of(&section);
+        nowhere["run"].as_object_mut().unwrap().remove("commit");
+        assert!(!errors(&nowhere).is_empty(), "no commit");
+        let study = crate::study::retry::results_of_nothing();
+        assert_eq!(errors(&study), Vec::<String>::new());
+    }
+
     #[test]
     fn values_have_the_keys_of_the_published_ones() {
-        let all = results([&section()], &Environment::default());
+        let all = results_of(&section());
         let path = &all["budapest"]["table1_isi_rsvp"]["path"];
         assert_eq!(path["cp1_median"]["value"], 2.0);
         assert_eq!(path["cp1_median"]["published"], 298);
@@ -150,7 +208,7 @@ mod tests {
 
     #[test]
     fn missing_values_have_a_reason() {
-        let all = results([&section()], &Environment::default());
+        let all = results_of(&section());
         let left_out = all["left_out"].as_object().unwrap();
         assert_eq!(left_out["delft.scenario1.ipc"], "there is no valgrind");
         assert_eq!(left_out["gist.sessions_max"], UNKNOWN);
@@ -160,7 +218,7 @@ mod tests {
 
     #[test]
     fn results_are_read_back() {
-        let all = results([&section()], &Environment::default());
+        let all = results_of(&section());
         let values = values(&serde_json::from_str(&all.to_string()).unwrap());
         assert_eq!(values.len(), 8);
         assert_eq!(values[0].0, "budapest.table1_isi_rsvp.path.cp1_median");

@@ -14,6 +14,7 @@ mod report;
 mod rows;
 mod sweeps;
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
@@ -21,6 +22,7 @@ use earmark_scenario::topology::Topology;
 use earmark_scenario::{Outcome, Override, Scenario, play};
 use serde::Serialize;
 
+use crate::provenance::{Provenance, SCHEMA, Settings};
 use earmark_lab::runs;
 
 pub use case::{Case, Load};
@@ -42,6 +44,10 @@ pub struct Plan {
 /// Results of the study.
 #[derive(Clone, Debug, Serialize)]
 pub struct Results {
+    /// Identifier of the format.
+    pub schema: &'static str,
+    /// Origin of the results.
+    pub run: Provenance,
     /// Results of each case under each load.
     pub rows: Vec<Row>,
     /// Results beyond the papers.
@@ -63,7 +69,24 @@ pub fn study(plan: &Plan) -> Result<Results> {
         0 => Vec::new(),
         seeds => sweeps::play_all(seeds, plan.quick)?,
     };
-    Ok(Results { rows, sweeps, traces })
+    Ok(Results { schema: SCHEMA, run: provenance(plan), rows, sweeps, traces })
+}
+
+fn provenance(plan: &Plan) -> Provenance {
+    let Plan { seeds, sweep_seeds, quick } = *plan;
+    let mut all = BTreeMap::from([("rows".to_owned(), [1, seeds])]);
+    if sweep_seeds > 0 {
+        all.insert("sweeps".to_owned(), [1, sweep_seeds]);
+    }
+    Provenance::of_this_process(Settings::Retry { seeds, sweep_seeds, quick }, all)
+}
+
+/// Returns results without cases.
+#[cfg(test)]
+pub(crate) fn results_of_nothing() -> serde_json::Value {
+    let run = provenance(&Plan { seeds: 1, sweep_seeds: 0, quick: true });
+    let (rows, sweeps, traces) = (Vec::new(), Vec::new(), Vec::new());
+    serde_json::json!(Results { schema: SCHEMA, run, rows, sweeps, traces })
 }
 
 /// Runs each case under each load, with `seeds` seeds.

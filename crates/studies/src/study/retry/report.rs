@@ -307,7 +307,10 @@ mod tests {
             let (topology, runs) = (topology.clone(), vec![runs[0].clone()]);
             CaseResults { load, case: Case::Rsvp, topology, runs }
         });
-        Results { rows: rows.into(), sweeps: vec![sweep], traces: traces.into() }
+        let run =
+            super::super::provenance(&super::super::Plan { seeds: 7, sweep_seeds: 7, quick: true });
+        let schema = crate::provenance::SCHEMA;
+        Results { schema, run, rows: rows.into(), sweeps: vec![sweep], traces: traces.into() }
     }
 
     /// Flows that never complete count with the whole waiting time, so that medians are defined.

@@ -1,0 +1,118 @@
+//! Repetition of earlier results: the same command again, and how many of its values agree.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::paper_reproduction::section::Estimate;
+use crate::paper_reproduction::{Agreement, results};
+use crate::provenance::{Provenance, SCHEMA};
+
+/// Earlier results.
+pub struct Earlier {
+    /// Their origin.
+    pub run: Provenance,
+    /// Their values by key.
+    pub values: Vec<(String, Estimate)>,
+}
+
+impl Earlier {
+    /// Reads a file of results.
+    ///
+    /// # Errors
+    /// The file cannot be read, or does not say where its results come from.
+    pub fn read(file: &Path) -> Result<Earlier> {
+        let cannot = || format!("cannot read {}", file.display());
+        let text = fs::read_to_string(file).with_context(cannot)?;
+        Earlier::parse(&text).with_context(cannot)
+    }
+
+    fn parse(text: &str) -> Result<Earlier> {
+        let all: Value = serde_json::from_str(text)?;
+        let schema = all.get("schema").and_then(Value::as_str).unwrap_or("none");
+        ensure!(
+            schema == SCHEMA,
+            "results of the format {schema}, where {SCHEMA} was expected; only results.json of `report` and of `study retry` can be \
+             reproduced"
+        );
+        let run = all.get("run").context("no origin of the results (run)")?;
+        let run = serde_json::from_value(run.clone()).context("malformed origin (run)")?;
+        Ok(Earlier { run, values: values(&all) })
+    }
+
+    /// Compares with values of now.
+    pub fn compare(&self, now: &Value) -> Agreement {
+        Agreement::of(&self.values, &values(now))
+    }
+}
+
+/// Returns the values of results by key: those of a report, or the medians of a study's rows and points.
+fn values(all: &Value) -> Vec<(String, Estimate)> {
+    let list = |name: &str| all.get(name).and_then(Value::as_array).into_iter().flatten();
+    let mut found = results::values(all);
+    for row in list("rows") {
+        medians(&named(row, &["load", "case"]), row, &mut found);
+    }
+    for sweep in list("sweeps") {
+        for point in sweep.get("points").and_then(Value::as_array).into_iter().flatten() {
+            let name = format!("{}.{}", named(sweep, &["name"]), named(point, &["series", "x"]));
+            medians(&name, point, &mut found);
+        }
+    }
+    found
+}
+
+fn named(object: &Value, keys: &[&str]) -> String {
+    let names = keys.iter().filter_map(|key| object.get(key)?.as_str());
+    names.collect::<Vec<&str>>().join(".")
+}
+
+/// Adds the members of an object that are medians with finite intervals.
+fn medians(name: &str, object: &Value, found: &mut Vec<(String, Estimate)>) {
+    let seeds = object.get("seeds").and_then(Value::as_u64).unwrap_or(1);
+    for (key, value) in object.as_object().into_iter().flatten() {
+        let [median, low, high] =
+            ["median", "low", "high"].map(|part| value.get(part).and_then(Value::as_f64));
+        if let (Some(median), Some(low), Some(high)) = (median, low, high) {
+            let estimate = Estimate::between(low, median, high, seeds);
+            found.push((format!("{name}.{key}"), estimate));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::retry;
+
+    #[test]
+    fn results_without_origin_are_refused() {
+        for (text, reason) in [
+            ("", "EOF"),
+            ("{}", "format none"),
+            (r#"{"schema":"earmark-studies/results-0"}"#, "results-0"),
+            (r#"{"schema":"earmark-studies/results-1"}"#, "no origin"),
+            (r#"{"schema":"earmark-studies/results-1","run":7}"#, "malformed origin"),
+        ] {
+            let error = format!("{:#}", Earlier::parse(text).err().expect("it is refused"));
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    /// The same seeds give the same results of a simulation; another value is found.
+    #[test]
+    fn study_is_reproduced() {
+        let plan = retry::Plan { seeds: 1, sweep_seeds: 0, quick: true };
+        let results = serde_json::to_value(retry::study(&plan).unwrap()).unwrap();
+        let earlier = Earlier::parse(&results.to_string()).unwrap();
+        let same = earlier.compare(&serde_json::to_value(retry::study(&plan).unwrap()).unwrap());
+        assert!(same.all > 100 && same.outside.is_empty(), "{same}");
+        let mut other = results;
+        other["rows"][0]["retries"]["median"] = 1e9.into();
+        let outside = earlier.compare(&other).outside;
+        assert_eq!(outside.len(), 1);
+        assert_eq!(outside[0].0, "regular.rsvp.retries");
+    }
+}
