@@ -2,8 +2,11 @@
 //! text.
 //!
 //! The protocols are in the module `protocols`. Frames are counted from 1 as in other tools, including frames without
-//! signalling. A malformed message is shown as far as its objects can be parsed, with the error and its offset. A fragment is
-//! reported as such and not reassembled, because half a message could only be guessed at.
+//! signalling. A fragment is reported as such and not reassembled, because half a message could only be guessed at.
+//!
+//! A malformed message is shown with its error, as the strict parser of the protocol finds it, and with all that its octets
+//! tell: the objects as far as their lengths lead, of each object the fields that are there, the other octets as
+//! hexadecimal digits, and a remark that names the object, its offset, and the expected and the found length.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +18,7 @@ use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 use serde_json::{Map, Value, json};
 
+mod fields;
 mod link;
 mod objects;
 mod protocol;
@@ -86,7 +90,9 @@ pub enum DecodeError {
 /// `{"frame":1,"protocol":"...","source":"...","destination":"...","message_type":1,"message":"Path","objects":[...]}`.
 /// A Bundle has `"messages"` instead of objects, each like a line without the addresses. A malformed message also has an
 /// `"error":{"kind","offset","text"}`, whose offset counts from the start of the message: its common header, report or
-/// magic number. Each object has its name as `"class"`.
+/// magic number. Each object has its name as `"class"`. A malformed one has `"malformed":[{"object","offset","text"}]`, with
+/// `"expected"` and `"found"` if it is the length, and `"rest"` with the octets that belong to no field; `"warnings"` are of
+/// the same form, about values that are allowed but probably not meant.
 ///
 /// # Errors
 /// The causes are listed at [`DecodeError`]; a malformed message is not an error.
@@ -217,15 +223,10 @@ fn show_frame(
     }
 }
 
-/// Whether a message, or the application's message in one of its objects, is malformed. An `"error"` that is only the name of
-/// an error does not count, because it is a value of an object.
+/// Whether a message, or one of its objects, is malformed.
 fn is_malformed(shown: &Map<String, Value>) -> bool {
     let objects = shown.get("objects").and_then(Value::as_array);
-    shown.contains_key("error")
-        || objects
-            .into_iter()
-            .flatten()
-            .any(|object| object.get("error").is_some_and(Value::is_object))
+    shown.contains_key("error") || objects.into_iter().flatten().any(objects::is_malformed)
 }
 
 /// Signalling in an IP packet.

@@ -1,13 +1,20 @@
 //! Messages of RSVP as JSON: their objects and errors.
 
-use earmark_wire::rsvp::{Body, Message, MessageType, objects};
-use serde_json::{Map, Value, json};
+use earmark_wire::rsvp::{Bundle, Message, MessageType, ObjectClass, ParseError, objects};
+use serde_json::{Map, Value};
 
-use crate::objects;
+use crate::fields::Fields;
+use crate::objects::{self, hex};
 use crate::protocol::Protocol;
+
+mod layout;
 
 /// IP protocol number of RSVP.
 const IP_PROTOCOL: u8 = 46;
+/// Length of the common header, octets.
+const HEADER: usize = Bundle::HEADER_LEN;
+/// Length of an object's header, octets.
+const OBJECT_HEADER: usize = 4;
 
 pub(super) const PROTOCOL: Protocol = Protocol {
     name: "rsvp",
@@ -17,12 +24,19 @@ pub(super) const PROTOCOL: Protocol = Protocol {
         (packet.ip_protocol == IP_PROTOCOL).then(|| {
             let mut shown = Map::new();
             show(packet.payload, &mut shown);
+            if is_bundle(packet.payload) {
+                shown.insert("messages".into(), messages(packet.payload).into());
+            }
             shown
         })
     },
 };
 
-/// Adds type, objects and errors; for a Bundle, the messages in it.
+fn is_bundle(octets: &[u8]) -> bool {
+    octets.get(1) == Some(&MessageType::Bundle.code())
+}
+
+/// Adds type, objects and error. A Bundle has messages instead of objects.
 fn show(octets: &[u8], shown: &mut Map<String, Value>) {
     if let [_, code, _, _, send_ttl, ..] = *octets {
         let message_type = MessageType::from_code(code);
@@ -30,28 +44,102 @@ fn show(octets: &[u8], shown: &mut Map<String, Value>) {
         shown.insert("message".into(), message_type.name().into());
         shown.insert("send_ttl".into(), send_ttl.into());
     }
-    let parsed = Message::parse(octets);
-    if let Ok(Message { body: Body::Bundle(bundle), .. }) = parsed {
-        let messages = bundle.iter().map(|octets| {
-            let mut shown = Map::new();
-            show(octets, &mut shown);
-            Value::Object(shown)
-        });
-        shown.insert("messages".into(), messages.collect());
-        return;
+    if !is_bundle(octets) {
+        shown.insert("objects".into(), list(octets).into());
     }
-    let list = objects(octets).map(|object| match object {
-        Ok(object) => serde_json::to_value(object).unwrap_or_default(),
-        Err(error) => json!({
-            "class_num": error.class_num,
-            "c_type": error.c_type,
-            "offset": error.offset,
-            "error": error.kind.name(),
-        }),
-    });
-    shown.insert("objects".into(), list.collect());
-    if let Err(error) = parsed {
+    if let Err(error) = Message::parse(octets) {
         let error = objects::error(error.kind.name(), error.offset, &error);
         shown.insert("error".into(), error);
     }
+}
+
+/// Messages of a Bundle, as far as their lengths lead. One within another is not decoded.
+fn messages(bundle: &[u8]) -> Vec<Value> {
+    let mut messages = Vec::new();
+    let mut rest = bundle.get(HEADER..).unwrap_or_default();
+    while !rest.is_empty() {
+        let length = match *rest {
+            [_, _, _, _, _, _, l0, l1, ..] => u16::from_be_bytes([l0, l1]).into(),
+            _ => 0,
+        };
+        let split = rest.split_at_checked(length).filter(|_| length >= HEADER);
+        let (message, behind) = split.unwrap_or((rest, &[]));
+        let mut shown = Map::new();
+        show(message, &mut shown);
+        if is_bundle(message) {
+            shown.insert("octets".into(), hex(message).into());
+        }
+        messages.push(shown.into());
+        rest = behind;
+    }
+    messages
+}
+
+/// Objects of a message, as far as their lengths lead.
+fn list(octets: &[u8]) -> Vec<Value> {
+    if octets.len() < HEADER {
+        let name = "common header";
+        return vec![objects::read(name, Fields::new(name, octets, 0, HEADER), |_| {})];
+    }
+    let mut at = HEADER;
+    let mut list = Vec::new();
+    for object in objects(octets) {
+        match object {
+            Ok(object) => {
+                at = object.raw.offset + object.raw.bytes.len();
+                list.push(serde_json::to_value(object).unwrap_or_default());
+            }
+            Err(error) => {
+                let rest = octets.get(at..).unwrap_or_default();
+                list.push(malformed(rest, at, &error));
+                at += rest.first_chunk().map_or(0, |&[l0, l1]| length([l0, l1]));
+            }
+        }
+    }
+    list
+}
+
+fn length(octets: [u8; 2]) -> usize {
+    u16::from_be_bytes(octets).into()
+}
+
+/// An object at the start of `rest` that cannot be decoded, as far as its octets allow.
+fn malformed(rest: &[u8], at: usize, error: &ParseError) -> Value {
+    let Some(&[l0, l1, class_num, c_type]) = rest.first_chunk::<OBJECT_HEADER>() else {
+        let fields = Fields::new("object header", rest, at, OBJECT_HEADER);
+        return objects::read("object header", fields, |_| {});
+    };
+    let length = length([l0, l1]);
+    let class = ObjectClass::from_code(class_num);
+    let name = match class {
+        ObjectClass::Unknown(number) => format!("object of class {number}"),
+        known => known.name().to_owned(),
+    };
+    let is_possible = length >= OBJECT_HEADER && length.is_multiple_of(4);
+    let claimed = if is_possible { length } else { rest.len() };
+    let octets = rest.get(..claimed).unwrap_or(rest);
+    let mut fields = Fields::new(name.as_str(), octets, at, claimed);
+    fields.skip(OBJECT_HEADER);
+    if !is_possible {
+        fields.give_up(format_args!("impossible length {length}"));
+    } else if !layout::read(class, c_type, &mut fields) {
+        match class {
+            ObjectClass::Unknown(_) => fields.hex("body", fields.left()),
+            _ => fields.give_up(format_args!("unknown C-Type {c_type}")),
+        }
+    }
+    let (shown, mut remarks) = fields.finish();
+    if remarks.is_empty() {
+        remarks.malformed(&name, error.offset, error.kind);
+    }
+    let mut object = Map::new();
+    object.insert("class_num".into(), class_num.into());
+    object.insert("c_type".into(), c_type.into());
+    object.insert("length".into(), length.into());
+    object.insert("offset".into(), at.into());
+    object.insert("class".into(), class.name().into());
+    object.insert("error".into(), error.kind.name().into());
+    object.extend(shown);
+    remarks.show(&mut object);
+    object.into()
 }

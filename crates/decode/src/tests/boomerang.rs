@@ -66,7 +66,7 @@ fn boomerang_messages_are_decoded() {
             json!({
                 "frame": 1, "protocol": "boomerang",
                 "source": source, "destination": destination,
-                "message": "echo", "identifier": 7, "sequence": 8, "transaction_id": 0xabcd,
+                "message": "echo", "request": "Reservation", "identifier": 7, "sequence": 8, "transaction_id": 0xabcd,
                 "nack": false, "no_echo": false, "refresh_interval_s": 30, "key": 1,
                 "objects": [
                     {"class": "CLASSIFIER", "source": source, "source_port": 0,
@@ -88,12 +88,20 @@ fn boomerang_messages_are_decoded() {
         assert_eq!(lines[2]["transaction_id"], 0x0100_abcd);
         // The sender has truncated the message, so that the checksum is wrong too.
         assert_eq!(lines[3]["error"]["kind"], "icmp_checksum");
-        assert_eq!(lines[3].get("objects"), None);
+        let classifier = &lines[3]["objects"][0];
+        let expected = if ipv6 { [40, 8] } else { [16, 8] };
+        let remark = &classifier["malformed"][0];
+        assert_eq!(
+            [&remark["expected"], &remark["found"]].map(|it| it.as_u64()),
+            expected.map(Some)
+        );
+        assert_eq!(classifier.get("source").is_some(), !ipv6, "{classifier}");
+        assert_eq!(classifier.get("rest").is_some(), ipv6, "{classifier}");
     }
     let request =
         ip_packet(false, icmp::PROTOCOL_V4, &echo(false, Kind::Request, Qos::Bitrate(RATES), true));
     let text = text_of(&request);
-    let expected = "frame 1: Boomerang echo 10.0.1.1 -> 10.0.9.9  transaction_id 43981  nack true";
+    let expected = "frame 1: Boomerang echo (Reservation) 10.0.1.1 -> 10.0.9.9  transaction_id 43981  nack true";
     assert!(text.starts_with(expected), "{text}");
     assert!(text.contains("\n    BITRATE  forward_bps 2000000  reverse_bps 64000\n"), "{text}");
 }

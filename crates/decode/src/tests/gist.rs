@@ -310,7 +310,7 @@ fn malformed_natfw_message_is_reported() {
     assert_eq!(summary.malformed, 1);
     assert_eq!(
         lines[0]["objects"][3],
-        json!({"class": "NATFW NSLP", "error": {
+        json!({"class": "CREATE", "flags": [], "error": {
             "kind": "natfw_rule_action", "offset": 12,
             "text": "NATFW NSLP, octet 12: NATFW_EFI has an unknown rule action",
         }})
@@ -335,11 +335,14 @@ fn malformed_objects_are_reported() {
     ];
     let (lines, summary) = json_lines(&pcap(101, &frames));
     assert_eq!(summary, Summary { frames: 4, messages: 3, malformed: 3, unknown_link_type: 0 });
-    assert_eq!((&lines[0]["message"], &lines[0]["hops"]), (&json!("Data"), &Value::Null));
+    assert_eq!((&lines[0]["message"], &lines[0]["hops"]), (&json!("Data"), &json!(64)));
     assert_eq!(lines[0]["error"]["offset"], 2);
-    let last = |line: &Value| line["objects"].as_array().and_then(|it| it.last().cloned());
     for (line, class, offset) in [(&lines[1], "QoS NSLP", 0), (&lines[2], "QSPEC", 2)] {
-        let object = last(line).expect("there are some");
-        assert_eq!((&object["class"], &object["error"]["offset"]), (&json!(class), &json!(offset)));
+        let objects = line["objects"].as_array().expect("a list");
+        let object = objects.iter().find(|it| it["class"] == class).expect("it is shown");
+        assert_eq!(object["error"]["offset"], offset);
+        // Everything behind the fault is shown as well.
+        let last = objects.last().expect("it is not empty");
+        assert_eq!(last["TMOD-1"]["max_packet_size"], 1_500, "{last}");
     }
 }
