@@ -14,6 +14,7 @@ use super::*;
 const RSVP: u8 = 46;
 
 mod boomerang;
+mod damage;
 mod gist;
 mod yessir;
 

@@ -13,6 +13,7 @@ pub mod qos_nslp;
 pub mod qspec;
 pub mod rsvp;
 pub mod rtcp;
+pub mod samples;
 pub mod yessir;
 
 use proptest::collection::{SizeRange, vec};

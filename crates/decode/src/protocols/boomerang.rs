@@ -3,8 +3,8 @@
 
 use earmark_wire::boomerang::iana::{AddressFamily, MessageType, OptionType, QosFormat};
 use earmark_wire::boomerang::{
-    Aggregation, Family, Flags, Keys, OptionFlags, Options, QosView, Rates, Reservation, View,
-    is_boomerang,
+    Aggregation, Family, Flags, Keys, OptionFlags, OptionItem, Options, Participation, QosView,
+    Rates, Reservation, View, is_boomerang,
 };
 use earmark_wire::icmp::{Echo, EchoError, HEADER, PROTOCOL_V4, PROTOCOL_V6, PseudoHeader};
 use serde_json::{Map, Value};
@@ -214,8 +214,21 @@ fn show_options(octets: &[u8], at: usize, family: Family, list: &mut Vec<Value>)
     let options = Options::Wire { octets, family, at };
     let mut end = 0;
     for option in options.iter() {
+        let start = end;
         end += option.buffer_len(family);
-        if let Ok(Value::Object(option)) = serde_json::to_value(option) {
+        let class = format!("option {}", option.option_type().code());
+        let octets = octets.get(start..end).unwrap_or_default();
+        let mut fields = Fields::new(class, octets, at + start, octets.len());
+        if let OptionItem::Unknown { code, rest } = option {
+            fields.skip(2);
+            fields.warning(format_args!("option {code} is unknown and takes the rest"));
+            fields.put("rest", objects::hex(rest));
+        }
+        fields.remaining();
+        let (shown, remarks) = fields.finish();
+        if let Ok(Value::Object(mut option)) = serde_json::to_value(option) {
+            option.extend(shown);
+            remarks.show(&mut option);
             list.push(option.into());
         }
     }
@@ -227,9 +240,7 @@ fn show_options(octets: &[u8], at: usize, family: Family, list: &mut Vec<Value>)
     let (class, claimed) = match code {
         Some(OptionType::UserId) => ("USER_ID", 20),
         Some(OptionType::Aggregation) => ("AGGREGATION", Aggregation::buffer_len(family)),
-        Some(OptionType::Participation) => {
-            ("PARTICIPATION", earmark_wire::boomerang::Participation::buffer_len(family))
-        }
+        Some(OptionType::Participation) => ("PARTICIPATION", Participation::buffer_len(family)),
         Some(OptionType::Token) => ("TOKEN", 4),
         Some(OptionType::Unknown(_)) | None => ("UNKNOWN", 4),
     };

@@ -91,10 +91,7 @@ fn boomerang_messages_are_decoded() {
         let classifier = &lines[3]["objects"][0];
         let expected = if ipv6 { [40, 8] } else { [16, 8] };
         let remark = &classifier["malformed"][0];
-        assert_eq!(
-            [&remark["expected"], &remark["found"]].map(|it| it.as_u64()),
-            expected.map(Some)
-        );
+        assert_eq!([&remark["expected"], &remark["found"]].map(Value::as_u64), expected.map(Some));
         assert_eq!(classifier.get("source").is_some(), !ipv6, "{classifier}");
         assert_eq!(classifier.get("rest").is_some(), ipv6, "{classifier}");
     }
