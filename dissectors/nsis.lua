@@ -86,21 +86,88 @@ g.original = ProtoField.bytes("gist.error.original", "Original common header")
 g.info = ProtoField.uint16("gist.error.info", "Additional information", base.DEC, INFOS)
 g.info_value = ProtoField.uint16("gist.error.info.value", "Value")
 g.comment = ProtoField.string("gist.error.comment", "Comment")
+g.translated = ProtoField.uint16("gist.nat.translated", "Translated object", base.DEC, OBJECTS, 0x0fff)
+g.opaque = ProtoField.bytes("gist.nat.opaque", "Data of a translator")
 g.data = ProtoField.bytes("gist.data", "Data")
 
-local bad = {}
+-- Of each protocol: what is malformed, what is allowed but probably not meant, and octets that belong to no field.
+local bad, odd, rests = {}, {}, {}
 for name, proto in pairs({ gist = gist, qosnslp = qos, qspec = qspec, natfwnslp = natfw, pingnslp = ping }) do
   bad[name] = ProtoExpert.new(name .. ".malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR)
-  proto.experts = { bad[name] }
+  odd[name] = ProtoExpert.new(name .. ".warning", "Probably not meant", expert.group.PROTOCOL, expert.severity.WARN)
+  proto.experts = { bad[name], odd[name] }
+  rests[name] = ProtoField.bytes(name .. ".rest", "Remaining octets")
+  proto.fields.rest = rests[name]
 end
 
 local nslps = DissectorTable.new("gist.nslpid", "NSLPID of GIST", ftypes.UINT16, base.DEC, gist)
 
--- Whether `body`, which may be nil, has so many octets; complains where not.
-local function has(body, octets, tree, whose)
-  if octets == 0 or body and body:len() >= octets then return true end
-  tree:add_proto_expert_info(bad[whose], "the value is too short")
-  return false
+local function padded(octets) return math.floor((octets + 3) / 4) * 4 end
+
+-- A reader of an object's octets from front to back, `there` (nil for none), that never fails: a field whose octets are
+-- missing is left out but counts for the length. So the same calls show the fields and tell which length the object should
+-- have. `claimed` is the length that the object claims, `header` the length of the header in front of `there`.
+local function reader(there, tree, whose, name, claimed, header)
+  local r = { at = 0, length = there and there:len() or 0, tree = tree, whose = whose }
+  local last, given_up = 0, false
+
+  function r.left() return math.max(0, r.length - r.at) end
+
+  -- The next octets; nil where they are not all there, or none.
+  function r.take(octets)
+    local at = r.at
+    r.at = at + octets
+    if r.at > r.length then return nil end
+    last = r.at
+    if octets > 0 then return there(at, octets) end
+  end
+
+  -- Shows the next octets as a field; gives its range.
+  function r.add(field, octets, into)
+    local range = r.take(octets)
+    if range then (into or tree):add(field, range) end
+    return range
+  end
+
+  function r.skip(octets) r.take(octets) end
+
+  -- Octets that are there, without taking them.
+  function r.peek(octets) return there(r.at, octets) end
+
+  -- All octets that are left, as a field.
+  function r.remaining(field)
+    if r.left() > 0 then r.add(field, r.left()) end
+  end
+
+  -- So many octets each, up to the end.
+  function r.list(field, octets)
+    while r.left() > 0 and r.add(field, octets) do end
+  end
+
+  -- A reader of the next octets alone, as many as are there.
+  function r.part(octets, part_name)
+    local start, size = math.min(r.at, r.length), math.min(octets, r.left())
+    r.at = r.at + octets
+    last = start + size
+    return reader(size > 0 and there(start, size) or nil, tree, whose, part_name, octets, 0)
+  end
+
+  -- Nothing behind this can be read.
+  function r.give_up(why)
+    given_up = true
+    tree:add_proto_expert_info(bad[whose], name .. ": " .. why)
+  end
+
+  function r.done()
+    local expected = claimed - header > r.length and claimed - header or r.at
+    if not given_up and expected ~= r.length then
+      local why = string.format("%s: expected %d octets, found %d", name, header + expected, header + r.length)
+      tree:add_proto_expert_info(bad[whose], why)
+    end
+    if last < r.length then tree:add(rests[whose], there(last, r.length - last)) end
+  end
+
+  return r
 end
 
 -- What is behind the first `at` octets; nil for nothing.
@@ -108,190 +175,231 @@ local function rest(body, at)
   if at < body:len() then return body(at, body:len() - at) end
 end
 
-local function padded(octets) return math.floor((octets + 3) / 4) * 4 end
-
--- Walks objects whose lengths are words, as GIST, QoS NSLP and QSPEC have them. `show` gets number, body (nil where it is
--- empty), a tree and what the object's header is.
-local function objects(list, tree, whose, names, show)
+-- Walks objects whose lengths are words, as GIST, QoS NSLP and QSPEC have them. `heads` are the fields of their headers: each
+-- with place and length; `is_open` if objects of unknown type are allowed. `show` gets number, a reader of the value, and a tree. An object that leads past the end is the last
+-- one.
+local function objects(list, tree, whose, names, heads, show)
   local at = 0
   while list and at < list:len() do
-    if at + 4 > list:len() or at + 4 + 4 * list(at + 2, 2):bitfield(4, 12) > list:len() then
-      tree:add_proto_expert_info(bad[whose], "an object's length leads astray")
-      return
+    local left = list:len() - at
+    local number = left >= 2 and list(at, 2):bitfield(4, 12) or nil
+    local claimed = 4 + (left >= 4 and 4 * list(at + 2, 2):bitfield(4, 12) or 0)
+    local there = math.min(claimed, left)
+    local name = number and (names[number] or ("unknown object " .. number)) or "object header"
+    local one = tree:add(list(at, there), name)
+    for _, head in ipairs(heads) do
+      if head[2] + head[3] <= left then one:add(head[1], list(at + head[2], head[3])) end
     end
-    local number, length = list(at, 2):bitfield(4, 12), 4 * list(at + 2, 2):bitfield(4, 12)
-    local one = tree:add(list(at, 4 + length), names[number] or ("unknown object " .. number))
-    local body = length > 0 and list(at + 4, length) or nil
-    show(number, body, one, list(at, 4))
-    at = at + 4 + length
+    if number and not names[number] and not heads.is_open and list(at, 1):bitfield(0, 2) == 0 then
+      one:add_proto_expert_info(bad[whose], name .. ": nodes that do not know it refuse the message")
+    end
+    local value = reader(there > 4 and list(at + 4, there - 4) or nil, one, whose, name, claimed, 4)
+    if left < 4 then
+      value = reader(list(at, left), one, whose, name, 4, 0)
+    else
+      show(number, value, one)
+    end
+    value.done()
+    at = at + there
   end
 end
 
--- An address of IP version `version`; its length, or nil where it is not there.
-local function address(body, at, version, tree, v4, v6)
-  local length = version == 4 and 4 or version == 6 and 16 or nil
-  if not length or not has(body, at + length, tree, "gist") then return nil end
-  tree:add(length == 4 and v4 or v6, body(at, length))
-  return length
+-- An address of IP version `version`; whether there is such a version.
+local function address(r, version, v4, v6)
+  if version ~= 4 and version ~= 6 then
+    r.give_up("unknown IP version " .. version)
+    return false
+  end
+  return true, version == 4 and r.add(v4, 4) or version == 6 and r.add(v6, 16)
 end
 
-local function mri(body, tree)
-  if not has(body, 4, tree, "gist") then return end
-  local method, version = body(0, 1):uint(), body(2, 1):bitfield(0, 4)
-  tree:add(g.method, body(0, 1))
-  -- Where addresses begin, and which bit says upstream.
-  local direction = method == 0 and 10 or 4
-  tree:add(g.direction, body(2, 2), body(2, 2):bitfield(direction, 1))
-  local length = address(body, 4, version, tree, g.source4, g.source6)
-  if not length or not address(body, 4 + length, version, tree, g.destination4, g.destination6) then return end
+-- A prefix length of 0 makes an address meaningless.
+local function check_prefix(r, length, range, whose)
+  if not length or not range or length:uint() ~= 0 then return end
+  if range:bytes():tohex():find("[^0]") then
+    r.tree:add_proto_expert_info(odd[r.whose], "the prefix length of the " .. whose .. " is 0: any address")
+  end
+end
+
+local function mri(r)
+  local first = r.add(g.method, 1)
+  r.skip(1)
+  local bits = r.take(2)
+  if not bits then return end
+  local method, version = first:uint(), bits:bitfield(0, 4)
+  if not METHODS[method] then return r.give_up("unknown routing method " .. method) end
+  -- Which bit says upstream.
+  r.tree:add(g.direction, bits, bits:bitfield(method == 0 and 10 or 4, 1))
+  local known, source = address(r, version, g.source4, g.source6)
+  if not known then return end
+  local _, destination = address(r, version, g.destination4, g.destination6)
   if method ~= 0 then return end
-  local function flag(place) return body(2, 2):bitfield(place, 1) == 1 end
-  local at = 4 + 2 * length
-  if not has(body, at + 4, tree, "gist") then return end
-  tree:add(g.source_prefix, body(at, 1))
-  tree:add(g.destination_prefix, body(at + 1, 1))
-  if flag(4) then tree:add(g.protocol, body(at + 2, 1)) end
-  if flag(5) then tree:add(g.dscp, body(at + 3, 1)) end
-  at = at + 4
-  local function word(present)
-    if not present or not has(body, at + 4, tree, "gist") then return nil end
-    at = at + 4
-    return body(at - 4, 4)
-  end
-  local label, spi, ports = word(flag(6)), word(flag(7)), word(flag(8) or flag(9))
-  if label then tree:add(g.flow_label, label) end
-  if spi then tree:add(g.spi, spi) end
-  if ports and flag(8) then tree:add(g.source_port, ports(0, 2)) end
-  if ports and flag(9) then tree:add(g.destination_port, ports(2, 2)) end
-end
-
-local function nli(body, tree)
-  if not has(body, 8, tree, "gist") then return end
-  local length = body(0, 1):uint()
-  tree:add(g.ip_ttl, body(1, 1))
-  tree:add(g.validity, body(4, 4))
-  if not has(body, 8 + padded(length), tree, "gist") then return end
-  if length > 0 then tree:add(g.identity, body(8, length)) end
-  address(body, 8 + padded(length), body(2, 1):bitfield(0, 4), tree, g.interface4, g.interface6)
-end
-
-local function proposal(body, tree)
-  if not has(body, 4, tree, "gist") then return end
-  local at = 4
-  for _ = 1, body(0, 1):uint() do
-    if not has(body, at + 1, tree, "gist") then return end
-    local layers = body(at, 1):uint()
-    if layers == 0 or not has(body, at + padded(1 + layers), tree, "gist") then return end
-    local profile = tree:add(g.profile, body(at + 1, layers))
-    for layer = 1, layers do profile:add(g.layer, body(at + layer, 1)) end
-    at = at + padded(1 + layers)
+  local function flag(place) return bits:bitfield(place, 1) == 1 end
+  check_prefix(r, r.add(g.source_prefix, 1), source, "source")
+  check_prefix(r, r.add(g.destination_prefix, 1), destination, "destination")
+  local protocol, dscp = r.take(1), r.take(1)
+  if protocol and flag(4) then r.tree:add(g.protocol, protocol) end
+  if dscp and flag(5) then r.tree:add(g.dscp, dscp) end
+  if flag(6) then r.add(g.flow_label, 4) end
+  if flag(7) then r.add(g.spi, 4) end
+  if flag(8) or flag(9) then
+    local source_port, destination_port = r.take(2), r.take(2)
+    if source_port and flag(8) then r.tree:add(g.source_port, source_port) end
+    if destination_port and flag(9) then r.tree:add(g.destination_port, destination_port) end
   end
 end
 
-local function configuration(body, tree)
-  if not has(body, 8, tree, "gist") then return end
-  tree:add(g.hold_time, body(4, 4))
-  local at = 8
-  for _ = 1, body(0, 1):uint() do
-    if not has(body, at + 4, tree, "gist") then return end
-    local length = body(at + 2, 1):uint()
-    if not has(body, at + 4 + padded(length), tree, "gist") then return end
-    local option = tree:add(g.option, body(at, 1))
-    option:add(g.option_profile, body(at + 1, 1))
-    option:add(g.unusable, body(at + 3, 1))
-    if body(at, 1):uint() == 1 and length >= 2 then
-      option:add(g.tcp_port, body(at + 4, 2))
-    elseif length > 0 then
-      option:add(g.data, body(at + 4, length))
+local function nli(r)
+  local count = r.take(1)
+  r.add(g.ip_ttl, 1)
+  local version = r.take(1)
+  r.skip(1)
+  if not version then return end
+  local length = count:uint()
+  r.add(g.validity, 4)
+  r.add(g.identity, length)
+  r.skip(padded(length) - length)
+  address(r, version:bitfield(0, 4), g.interface4, g.interface6)
+end
+
+local function proposal(r)
+  local head = r.take(4)
+  for _ = 1, head and head(0, 1):uint() or 0 do
+    local count = r.take(1)
+    if not count then return end
+    local layers = count:uint()
+    local is_whole = layers <= r.left()
+    local profile = is_whole and layers > 0 and r.tree:add(g.profile, r.peek(layers)) or r.tree
+    for _ = 1, layers do r.add(g.layer, 1, profile) end
+    r.skip(padded(1 + layers) - 1 - layers)
+  end
+end
+
+local function configuration(r)
+  local head = r.take(4)
+  if not head then return end
+  r.add(g.hold_time, 4)
+  for _ = 1, head(0, 1):uint() do
+    local protocol = r.take(1)
+    if not protocol then return end
+    local option = r.tree:add(g.option, protocol)
+    r.add(g.option_profile, 1, option)
+    local count = r.take(1)
+    if not r.add(g.unusable, 1, option) then return end
+    local length = count:uint()
+    local data = r.take(length)
+    if data and protocol:uint() == 1 and length >= 2 then
+      option:add(g.tcp_port, data(0, 2))
+    elseif data then
+      option:add(g.data, data)
     end
-    at = at + 4 + padded(length)
+    r.skip(padded(length) - length)
   end
 end
 
-local function report(body, tree)
-  if not has(body, 16, tree, "gist") then return end
-  tree:add(g.error_class, body(0, 1))
-  tree:add(g.error, body(1, 2))
-  tree:add(g.subcode, body(3, 1))
-  tree:add(g.error_flags, body(4, 1))
-  tree:add(g.original, body(8, 8))
-  local function flag(place) return body(4, 1):bitfield(place, 1) == 1 end
-  local at = 16
-  if flag(0) then
-    if not has(body, at + 16, tree, "gist") then return end
-    tree:add(g.session, body(at, 16))
-    at = at + 16
+local function nat_traversal(r)
+  local head = r.take(4)
+  if not head then return end
+  local part = r.part(4 * head(0, 1):uint(), OBJECTS[0])
+  mri(part)
+  part.done()
+  local types = head(1, 1):uint()
+  for _ = 1, types do r.add(g.translated, 2) end
+  r.skip(padded(2 * types) - 2 * types)
+  for _ = 1, head(2, 1):uint() do
+    local length = r.take(2)
+    if not length then return end
+    r.add(g.opaque, length:uint())
+    r.skip(padded(2 + length:uint()) - 2 - length:uint())
   end
-  local length = 4 * body(6, 1):uint()
-  if flag(1) then
-    if length == 0 or not has(body, at + length, tree, "gist") then return end
-    mri(body(at, length), tree)
-    at = at + length
-  end
-  for _ = 1, body(7, 1):uint() do
-    if not has(body, at + 4, tree, "gist") then return end
-    length = 4 * body(at + 2, 2):uint()
-    if not has(body, at + 4 + length, tree, "gist") then return end
-    local info = tree:add(g.info, body(at, 2))
-    if length >= 2 then info:add(g.info_value, body(at + 4, 2)) end
-    at = at + 4 + length
-  end
-  local left = rest(body, at)
-  if flag(2) and left then tree:add(g.comment, left, left:stringz()) end
 end
+
+local function report(r)
+  r.add(g.error_class, 1)
+  r.add(g.error, 2)
+  r.add(g.subcode, 1)
+  local flags = r.add(g.error_flags, 1)
+  r.skip(1)
+  local words, infos = r.take(1), r.take(1)
+  if not infos then return end
+  r.add(g.original, 8)
+  local function flag(place) return flags:bitfield(place, 1) == 1 end
+  if flag(0) then r.add(g.session, 16) end
+  if flag(1) then
+    local part = r.part(4 * words:uint(), OBJECTS[0])
+    mri(part)
+    part.done()
+  end
+  for _ = 1, infos:uint() do
+    local kind, size = r.take(2), r.take(2)
+    if not kind then return end
+    local info = r.tree:add(g.info, kind)
+    local value = size and r.take(4 * size:uint())
+    if value then info:add(g.info_value, value(0, 2)) end
+  end
+  local text = flag(2) and r.left() > 0 and r.take(r.left())
+  if text then r.tree:add(g.comment, text, text:stringz()) end
+end
+
+local function cookie(r) r.remaining(g.cookie) end
 
 local readers = {
-  [0] = mri, [2] = nli, [3] = proposal, [4] = configuration, [9] = report,
-  [1] = function(body, tree) if has(body, 16, tree, "gist") then tree:add(g.session, body(0, 16)) end end,
-  [5] = function(body, tree) if has(body, 4, tree, "gist") then tree:add(g.cookie, body) end end,
-  [6] = function(body, tree) if has(body, 4, tree, "gist") then tree:add(g.cookie, body) end end,
-  [10] = function(body, tree) if has(body, 4, tree, "gist") then tree:add(g.hello, body(0, 4)) end end,
+  [0] = mri, [2] = nli, [3] = proposal, [4] = configuration, [7] = nat_traversal, [9] = report,
+  [1] = function(r) r.add(g.session, 16) end, [5] = cookie, [6] = cookie,
+  [10] = function(r) r.add(g.hello, 4) end,
 }
 
--- A whole message, which begins with the common header.
-local function message(buffer, pinfo, root)
-  local length = 8 + 4 * buffer(2, 2):uint()
-  local tree = root:add(gist, buffer())
-  tree:add(g.version, buffer(0, 1))
-  tree:add(g.hops, buffer(1, 1))
-  tree:add(g.words, buffer(2, 2))
-  tree:add(g.nslpid, buffer(4, 2))
-  tree:add(g.context_free, buffer(6, 1))
-  tree:add(g.type, buffer(6, 1))
-  tree:add(g.source, buffer(7, 1))
-  tree:add(g.reply, buffer(7, 1))
-  tree:add(g.explicit, buffer(7, 1))
-  local name = TYPES[buffer(6, 1):bitfield(1, 7)] or "unknown message"
-  tree:append_text(", " .. name)
+local HEADS = { { g.treatment, 0, 2 }, { g.object, 0, 2 }, { g.object_words, 2, 2 } }
+
+-- A message, which begins with the common header. `buffer` is nil where nothing is behind the magic number.
+local function message(buffer, pinfo, tree, root)
   pinfo.cols.protocol = "GIST"
+  local there = buffer and buffer:len() or 0
+  local r = reader(buffer and buffer(0, math.min(8, there)), tree, "gist", "common header", 8, 0)
+  local version = r.add(g.version, 1)
+  r.add(g.hops, 1)
+  local words = r.add(g.words, 2)
+  local nslpid, kind, flags = r.add(g.nslpid, 2), r.take(1), r.take(1)
+  local name = kind and (TYPES[kind:bitfield(1, 7)] or "unknown message") or "truncated message"
+  tree:append_text(", " .. name)
   pinfo.cols.info:set("GIST " .. name)
-  if buffer(0, 1):uint() ~= 1 or length ~= buffer:len() then
-    tree:add_proto_expert_info(bad.gist, "not version 1, or not the length of the message")
-    return
+  if kind then
+    tree:add(g.context_free, kind)
+    tree:add(g.type, kind)
   end
-  local nslpid, data = buffer(4, 2):uint(), nil
-  objects(rest(buffer(), 8), tree, "gist", OBJECTS, function(number, body, one, header)
-    one:add(g.treatment, header(0, 2))
-    one:add(g.object, header(0, 2))
-    one:add(g.object_words, header(2, 2))
+  if flags then
+    for _, field in ipairs({ g.source, g.reply, g.explicit }) do tree:add(field, flags) end
+  end
+  r.done()
+  if not flags then return end
+  if version:uint() ~= 1 then
+    tree:add_proto_expert_info(bad.gist, "version " .. version:uint() .. " instead of 1")
+  end
+  local length = 8 + 4 * words:uint()
+  if length ~= there then
+    tree:add_proto_expert_info(bad.gist, string.format("message: expected %d octets, found %d", length, there))
+  end
+  local data = nil
+  objects(rest(buffer(), 8), tree, "gist", OBJECTS, HEADS, function(number, value)
     if readers[number] then
-      readers[number](body, one)
-    elseif number == 8 and body then
-      data = body
-    elseif body then
-      one:add(g.data, body)
+      readers[number](value)
+    elseif number == 8 and value.left() > 0 then
+      data = value.take(value.left())
+    else
+      value.remaining(g.data)
     end
   end)
-  if data and nslps:get_dissector(nslpid) then
-    nslps:try(nslpid, data:tvb(), pinfo, root)
+  if data and nslps:get_dissector(nslpid:uint()) then
+    nslps:try(nslpid:uint(), data:tvb(), pinfo, root)
   elseif data then
     tree:add(g.data, data)
   end
 end
 
 function gist.dissector(buffer, pinfo, root)
-  if buffer:len() < 12 or buffer(0, 4):uint() ~= MAGIC then return 0 end
-  message(buffer(4, buffer:len() - 4):tvb(), pinfo, root)
+  if buffer:len() < 4 or buffer(0, 4):uint() ~= MAGIC then return 0 end
+  local tree = root:add(gist, buffer())
+  message(buffer:len() > 4 and buffer(4, buffer:len() - 4):tvb() or nil, pinfo, tree, root)
   return buffer:len()
 end
 
@@ -301,7 +409,7 @@ function stream.dissector(buffer, pinfo, root)
   dissect_tcp_pdus(buffer, root, 8, function(tvb, _, offset)
     return 8 + 4 * tvb(offset + 2, 2):uint()
   end, function(tvb, packet, tree)
-    message(tvb, packet, tree)
+    message(tvb, packet, tree:add(gist, tvb()), tree)
     return tvb:len()
   end)
   return buffer:len()
@@ -352,66 +460,73 @@ s.phb = ProtoField.uint16("qspec.phb", "PHB field", base.HEX)
 s.class = ProtoField.uint8("qspec.class", "Class")
 s.data = ProtoField.bytes("qspec.data", "Data")
 
-local function tmod(body, tree)
-  if not has(body, 20, tree, "qspec") then return end
-  tree:add(s.rate, body(0, 4))
-  tree:add(s.depth, body(4, 4))
-  tree:add(s.peak, body(8, 4))
-  tree:add(s.policed, body(12, 4))
-  tree:add(s.packet, body(16, 4))
+local function tmod(r)
+  for _, field in ipairs({ s.rate, s.depth, s.peak, s.policed, s.packet }) do r.add(field, 4) end
 end
 
--- A parameter that is some fields at the beginning of its value: field, place, length, and so on.
-local function plain(octets, ...)
-  local parts = { ... }
-  return function(body, tree)
-    if not has(body, octets, tree, "qspec") then return end
-    for part = 1, #parts, 3 do tree:add(parts[part], body(parts[part + 1], parts[part + 2])) end
+-- A parameter of some fields: field (nil for octets without meaning), length, and so on.
+local function plain(...)
+  local parts = { n = select("#", ...), ... }
+  return function(r)
+    for part = 1, parts.n, 2 do
+      if parts[part] then r.add(parts[part], parts[part + 1]) else r.skip(parts[part + 1]) end
+    end
   end
 end
 
 local parameters = {
-  [1] = tmod, [2] = tmod, [3] = plain(4, s.micros, 0, 4),
-  [4] = plain(16, s.micros, 0, 4, s.micros, 4, 4, s.micros, 8, 4),
-  [5] = plain(4, s.ratio, 0, 4), [6] = plain(4, s.ratio, 0, 4), [7] = plain(4, s.micros, 0, 4),
-  [8] = plain(4, s.preemption, 0, 2, s.defending, 2, 2),
-  [9] = plain(4, s.admission, 0, 1, s.admission_local, 1, 1),
-  [10] = plain(4, s.namespace, 0, 2, s.rph, 2, 1),
-  [11] = plain(4, s.excess, 0, 1), [12] = plain(4, s.phb, 0, 2), [13] = plain(4, s.class, 0, 1),
-  [14] = plain(4, s.class, 0, 1),
+  [1] = tmod, [2] = tmod, [3] = plain(s.micros, 4),
+  [4] = plain(s.micros, 4, s.micros, 4, s.micros, 4, nil, 4),
+  [5] = plain(s.ratio, 4), [6] = plain(s.ratio, 4), [7] = plain(s.micros, 4),
+  [8] = plain(s.preemption, 2, s.defending, 2),
+  [9] = plain(s.admission, 1, s.admission_local, 1, nil, 2),
+  [10] = plain(s.namespace, 2, s.rph, 1, nil, 1),
+  [11] = plain(s.excess, 1, nil, 3), [12] = plain(s.phb, 2, nil, 2), [13] = plain(s.class, 1, nil, 3),
+  [14] = plain(s.class, 1, nil, 3),
 }
 
-local function show_qspec(body, root)
-  if not has(body, 4, root, "qspec") then return end
-  local tree = root:add(qspec, body)
-  tree:add(s.version, body(0, 1))
-  tree:add(s.is_local, body(0, 1))
-  tree:add(s.model, body(0, 2), body(0, 2):bitfield(5, 5))
-  tree:add(s.sequence, body(1, 2), body(1, 2):bitfield(4, 4))
-  tree:add(s.combination, body(2, 1), body(2, 1):bitfield(0, 4))
-  local length = 4 * body(2, 2):bitfield(4, 12)
-  if 4 + length > body:len() or length == 0 then
-    tree:add_proto_expert_info(bad.qspec, "the length leads astray")
-    return
-  end
-  objects(body(4, length), tree, "qspec", QSPEC_OBJECTS, function(_, inner, object, header)
-    object:add(s.object_error, header(0, 1))
-    object:add(s.object, header(0, 2))
-    objects(inner, object, "qspec", PARAMETERS, function(number, value, one, head)
-      one:add(s.mandatory, head(0, 1))
-      one:add(s.failed, head(0, 1))
-      one:add(s.not_supported, head(0, 1))
-      one:add(s.parameter, head(0, 2))
-      if parameters[number] then
-        parameters[number](value, one)
-      elseif value then
-        one:add(s.data, value)
-      end
+local QSPEC_HEADS = { { s.object_error, 0, 1 }, { s.object, 0, 2 } }
+local PARAMETER_HEADS = {
+  { s.mandatory, 0, 1 }, { s.failed, 0, 1 }, { s.not_supported, 0, 1 }, { s.parameter, 0, 2 }, is_open = true,
+}
+
+-- A QSPEC; inside a local one, that of the whole path may follow.
+local function show_qspec(value)
+  -- At least a header.
+  if value.left() == 0 then return value.skip(4) end
+  local body, root = value.take(value.left()), value.tree
+  while body do
+    local tree = root:add(qspec, body)
+    local there = body:len()
+    tree:add(s.version, body(0, 1))
+    tree:add(s.is_local, body(0, 1))
+    if there >= 2 then tree:add(s.model, body(0, 2), body(0, 2):bitfield(5, 5)) end
+    if there >= 3 then
+      tree:add(s.sequence, body(1, 2), body(1, 2):bitfield(4, 4))
+      tree:add(s.combination, body(2, 1), body(2, 1):bitfield(0, 4))
+    end
+    if there < 4 then return reader(body, tree, "qspec", "QSPEC header", 4, 0).done() end
+    local length = 4 + 4 * body(2, 2):bitfield(4, 12)
+    local is_local = body(0, 1):bitfield(4, 1) == 1
+    if length > body:len() or length == 4 or not is_local and length < body:len() then
+      local why = string.format("QSPEC: expected %d octets, found %d", length, body:len())
+      tree:add_proto_expert_info(bad.qspec, length == 4 and "QSPEC without objects" or why)
+    end
+    there = math.min(length, there)
+    local list = there > 4 and body(4, there - 4) or nil
+    objects(list, tree, "qspec", QSPEC_OBJECTS, QSPEC_HEADS, function(number, inner, object)
+      if not QSPEC_OBJECTS[number] then return inner.remaining(s.data) end
+      local octets = inner.left() > 0 and inner.take(inner.left()) or nil
+      objects(octets, object, "qspec", PARAMETERS, PARAMETER_HEADS, function(id, one)
+        if parameters[id] then parameters[id](one) else one.remaining(s.data) end
+      end)
     end)
-  end)
-  -- Inside a local one that of the whole path may follow.
-  local initiator = rest(body, 4 + length)
-  if initiator then show_qspec(initiator, tree) end
+    body, root = rest(body, there), tree
+    if body and not is_local then
+      tree:add(rests.qspec, body)
+      return
+    end
+  end
 end
 
 -- QoS NSLP -------------------------------------------------------------------------------------------------------------
@@ -459,90 +574,101 @@ q.both = ProtoField.bool("qosnslp.message_id.both", "D: each waits for the other
 q.message_id = ProtoField.bytes("qosnslp.message_id", "Message id")
 q.data = ProtoField.bytes("qosnslp.data", "Data")
 
-local function info_spec(body, tree)
-  if not has(body, 4, tree, "qosnslp") then return end
-  tree:add(q.code, body(1, 1))
-  tree:add(q.class, body(2, 1), body(2, 1):bitfield(0, 4))
-  local kind, length = body(2, 1):bitfield(4, 4), 4 * body(3, 1):uint()
-  if not has(body, 4 + length, tree, "qosnslp") then return end
-  if kind == 1 and length == 4 then
-    tree:add(q.source4, body(4, 4))
-  elseif kind == 2 and length == 16 then
-    tree:add(q.source6, body(4, 16))
-  elseif kind == 3 and length > 0 then
-    tree:add(q.source_name, body(4, length), body(4, length):stringz())
-  elseif length > 0 then
-    tree:add(q.data, body(4, length))
+local function info_spec(r)
+  r.skip(1)
+  r.add(q.code, 1)
+  local class, words = r.take(1), r.take(1)
+  if class then r.tree:add(q.class, class, class:bitfield(0, 4)) end
+  if not words then return end
+  local kind, length = class:bitfield(4, 4), 4 * words:uint()
+  local source = r.take(length)
+  if source and kind == 1 and length == 4 then
+    r.tree:add(q.source4, source)
+  elseif source and kind == 2 and length == 16 then
+    r.tree:add(q.source6, source)
+  elseif source and kind == 3 then
+    r.tree:add(q.source_name, source, source:stringz())
+  elseif source then
+    r.tree:add(q.data, source)
   end
-  local details = rest(body, 4 + length)
-  if details then tree:add(q.data, details) end
+  r.remaining(q.data)
 end
 
-local function word_and_id(body, tree)
-  if not has(body, 20, tree, "qosnslp") then return end
-  tree:add(q.both, body(3, 1))
-  tree:add(q.message_id, body(4, 16))
+local function word_and_id(r)
+  r.skip(3)
+  r.add(q.both, 1)
+  r.add(q.message_id, 16)
 end
 
--- So many octets each of the rest, from `at` on.
-local function list(field, octets, at, body, tree)
-  while body and at + octets <= body:len() do
-    tree:add(field, body(at, octets))
-    at = at + octets
+-- SESSION_AUTH (RFC 5981): attributes, whose length counts their header and not their padding.
+local function session_auth(data)
+  return function(r)
+    while r.left() > 0 do
+      local head = r.take(4)
+      if not head then return end
+      local length = head(0, 2):uint()
+      if length < 4 then return r.give_up("length " .. length .. " of an attribute is below 4") end
+      r.add(data, length - 4)
+      r.skip(padded(length) - length)
+    end
   end
 end
 
 local qos_readers = {
-  [1] = function(body, tree) if has(body, 4, tree, "qosnslp") then tree:add(q.rii, body(0, 4)) end end,
-  [2] = function(body, tree)
-    if not has(body, 8, tree, "qosnslp") then return end
-    tree:add(q.rsn, body(0, 4))
-    tree:add(q.epoch, body(4, 4))
+  [1] = function(r) r.add(q.rii, 4) end,
+  [2] = function(r)
+    r.add(q.rsn, 4)
+    r.add(q.epoch, 4)
   end,
-  [3] = function(body, tree) if has(body, 4, tree, "qosnslp") then tree:add(q.refresh, body(0, 4)) end end,
-  [4] = function(body, tree)
-    if not has(body, 20, tree, "qosnslp") then return end
-    tree:add(q.binding, body(3, 1))
-    tree:add(q.session, body(4, 16))
+  [3] = function(r) r.add(q.refresh, 4) end,
+  [4] = function(r)
+    r.skip(3)
+    r.add(q.binding, 1)
+    r.add(q.session, 16)
   end,
-  [5] = function(body, tree) if has(body, 4, tree, "qosnslp") then tree:add(q.classifier, body(0, 1)) end end,
+  [5] = function(r)
+    r.add(q.classifier, 1)
+    r.skip(3)
+  end,
   [6] = info_spec,
-  [7] = function(body, tree) list(q.session, 16, 0, body, tree) end,
-  [8] = function(body, tree)
-    if not has(body, 4, tree, "qosnslp") then return end
-    tree:add(q.epoch, body(0, 4))
-    list(q.rsn, 4, 4, body, tree)
+  [7] = function(r) r.list(q.session, 16) end,
+  [8] = function(r)
+    r.add(q.epoch, 4)
+    r.list(q.rsn, 4)
   end,
-  [9] = word_and_id, [10] = word_and_id, [11] = show_qspec,
+  [9] = word_and_id, [10] = word_and_id, [11] = show_qspec, [22] = session_auth(q.data),
 }
+
+-- The header of a message of an NSLP as far as it is there; gives its reader.
+local function nslp_header(buffer, tree, whose)
+  return reader(buffer(0, math.min(4, buffer:len())), tree, whose, "header", 4, 0)
+end
+
+local QOS_HEADS = { { q.treatment, 0, 2 }, { q.object, 0, 2 } }
 
 function qos.dissector(buffer, pinfo, root)
   local tree = root:add(qos, buffer())
-  if buffer:len() < 4 then
-    tree:add_proto_expert_info(bad.qosnslp, "shorter than its header")
-    return buffer:len()
-  end
-  local kind = buffer(0, 1):uint()
+  local r = nslp_header(buffer, tree, "qosnslp")
+  local kind = r.add(q.type, 1):uint()
   local name = QOS_TYPES[kind] or "unknown message"
   tree:append_text(", " .. name)
   pinfo.cols.info:append(", " .. name)
-  tree:add(q.type, buffer(0, 1))
-  tree:add(q.flags, buffer(1, 1))
-  if kind == 1 then
-    tree:add(q.tear, buffer(1, 1))
-    tree:add(q.replace, buffer(1, 1))
-  elseif kind == 2 then
-    tree:add(q.reserve_init, buffer(1, 1))
+  local flags = r.add(q.flags, 1)
+  if flags and kind == 1 then
+    tree:add(q.tear, flags)
+    tree:add(q.replace, flags)
+  elseif flags and kind == 2 then
+    tree:add(q.reserve_init, flags)
   end
-  for _, field in ipairs({ q.breaks, q.ack, q.proxy, q.scoping }) do tree:add(field, buffer(3, 1)) end
-  objects(rest(buffer(), 4), tree, "qosnslp", QOS_OBJECTS, function(number, body, one, header)
-    one:add(q.treatment, header(0, 2))
-    one:add(q.object, header(0, 2))
-    if qos_readers[number] then
-      qos_readers[number](body, one)
-    elseif body then
-      one:add(q.data, body)
-    end
+  r.skip(1)
+  local generic = r.take(1)
+  for _, field in ipairs({ q.breaks, q.ack, q.proxy, q.scoping }) do
+    if generic then tree:add(field, generic) end
+  end
+  if not QOS_TYPES[kind] then tree:add_proto_expert_info(bad.qosnslp, "unknown message type " .. kind) end
+  r.done()
+  objects(rest(buffer(), 4), tree, "qosnslp", QOS_OBJECTS, QOS_HEADS, function(number, value)
+    if qos_readers[number] then qos_readers[number](value) else value.remaining(q.data) end
   end)
   return buffer:len()
 end
@@ -591,86 +717,82 @@ n.data = ProtoField.bytes("natfwnslp.data", "Data")
 
 -- A value of one word.
 local function natfw_word(field)
-  return function(body, tree) if has(body, 4, tree, "natfwnslp") then tree:add(field, body(0, 4)) end end
+  return function(r) r.add(field, 4) end
 end
 
 -- A port and the addresses behind it, which have a form for IPv4 only.
-local function natfw_addresses(body, tree)
-  if not has(body, 4, tree, "natfwnslp") then return end
-  tree:add(n.port, body(0, 2))
-  tree:add(n.ip_version, body(2, 1))
-  if body(2, 1):bitfield(0, 4) ~= 4 then
-    tree:add_proto_expert_info(bad.natfwnslp, "the IP version is not 4")
-    return
+local function natfw_addresses(is_one)
+  return function(r)
+    r.add(n.port, 2)
+    local version = r.add(n.ip_version, 1)
+    r.skip(1)
+    if version and version:bitfield(0, 4) ~= 4 then return r.give_up("the IP version is not 4") end
+    if is_one then r.add(n.address, 4) else r.list(n.address, 4) end
   end
-  list(n.address, 4, 4, body, tree)
 end
 
 local natfw_readers = {
-  [12] = natfw_word(n.lifetime), [13] = natfw_addresses, [14] = natfw_addresses,
-  [15] = function(body, tree)
-    if not has(body, 4, tree, "natfwnslp") then return end
-    tree:add(n.action, body(0, 2))
-    tree:add(n.sub_ports, body(2, 2))
+  [12] = natfw_word(n.lifetime), [13] = natfw_addresses(true), [14] = natfw_addresses(false),
+  [15] = function(r)
+    r.add(n.action, 2)
+    r.add(n.sub_ports, 2)
   end,
-  [16] = function(body, tree)
-    if not has(body, 4, tree, "natfwnslp") then return end
-    tree:add(n.class, body(0, 1))
-    tree:add(n.code, body(1, 1))
-    tree:add(n.info_object, body(2, 2))
+  [16] = function(r)
+    r.add(n.class, 1)
+    r.add(n.code, 1)
+    r.add(n.info_object, 2)
   end,
   [17] = natfw_word(n.nonce), [18] = natfw_word(n.msn),
-  [19] = function(body, tree)
-    if not has(body, 8, tree, "natfwnslp") then return end
-    for _, field in ipairs({ n.has_protocol, n.has_ports, n.has_spi }) do tree:add(field, body(0, 1)) end
-    tree:add(n.sender_prefix, body(2, 1))
-    tree:add(n.protocol, body(3, 1))
-    local flags = body(0, 1):uint()
+  [19] = function(r)
+    local head = r.take(1)
+    if not head then return end
+    for _, field in ipairs({ n.has_protocol, n.has_ports, n.has_spi }) do r.tree:add(field, head) end
+    r.skip(1)
+    local prefix = r.add(n.sender_prefix, 1)
+    r.add(n.protocol, 1)
+    local flags = head:uint()
     local ports, spi = flags % 128 >= 64, flags % 64 >= 32
     if ports and spi or (ports or spi) and flags < 128 then
-      tree:add_proto_expert_info(bad.natfwnslp, "the flags contradict each other")
-      return
+      r.tree:add_proto_expert_info(bad.natfwnslp, "the flags contradict each other")
     end
-    local at = (ports or spi) and 8 or 4
-    if not has(body, at + 4, tree, "natfwnslp") then return end
     if ports then
-      tree:add(n.destination_port, body(4, 2))
-      tree:add(n.source_port, body(6, 2))
-    elseif spi then
-      tree:add(n.spi, body(4, 4))
+      r.add(n.destination_port, 2)
+      r.add(n.source_port, 2)
     end
-    tree:add(n.sender, body(at, 4))
+    if spi then r.add(n.spi, 4) end
+    check_prefix(r, prefix, r.add(n.sender, 4), "data sender")
   end,
-  [20] = function(body, tree)
-    if not has(body, 4, tree, "natfwnslp") then return end
-    local count = body(0, 1):uint()
-    if has(body, 1 + count, tree, "natfwnslp") and count > 0 then list(n.icmp_type, 1, 0, body(1, count), tree) end
+  [20] = function(r)
+    local count = r.take(1)
+    if not count then return end
+    for _ = 1, count:uint() do
+      if not r.add(n.icmp_type, 1) then break end
+    end
+    r.at = 1 + count:uint()
+    r.skip(padded(1 + count:uint()) - 1 - count:uint())
   end,
+  [22] = session_auth(n.data),
 }
+
+local NATFW_HEADS = { { n.treatment, 0, 2 }, { n.object, 0, 2 } }
 
 function natfw.dissector(buffer, pinfo, root)
   local tree = root:add(natfw, buffer())
-  if buffer:len() < 4 then
-    tree:add_proto_expert_info(bad.natfwnslp, "shorter than its header")
-    return buffer:len()
-  end
-  local kind = buffer(0, 1):uint()
+  local r = nslp_header(buffer, tree, "natfwnslp")
+  local kind = r.add(n.type, 1):uint()
   local name = NATFW_TYPES[kind] or "unknown message"
   tree:append_text(", " .. name)
   pinfo.cols.info:append(", " .. name)
-  tree:add(n.type, buffer(0, 1))
-  if kind <= 2 then
-    tree:add(n.proxy, buffer(1, 1))
-    tree:add(n.end_to_end, buffer(1, 1))
+  local flags = r.take(1)
+  if flags and kind <= 2 then
+    tree:add(n.proxy, flags)
+    tree:add(n.end_to_end, flags)
   end
-  objects(rest(buffer(), 4), tree, "natfwnslp", NATFW_OBJECTS, function(number, body, one, header)
-    one:add(n.treatment, header(0, 2))
-    one:add(n.object, header(0, 2))
-    if natfw_readers[number] then
-      natfw_readers[number](body, one)
-    elseif body then
-      one:add(n.data, body)
-    end
+  r.skip(2)
+  if not NATFW_TYPES[kind] then tree:add_proto_expert_info(bad.natfwnslp, "unknown message type " .. kind) end
+  r.done()
+  objects(rest(buffer(), 4), tree, "natfwnslp", NATFW_OBJECTS, NATFW_HEADS, function(number, value)
+    if natfw_readers[number] then natfw_readers[number](value) else value.remaining(n.data) end
   end)
   return buffer:len()
 end
@@ -693,57 +815,66 @@ p.microseconds = ProtoField.uint32("pingnslp.microseconds", "Microseconds")
 p.available = ProtoField.uint64("pingnslp.available", "Available bandwidth (bit/s)")
 p.data = ProtoField.bytes("pingnslp.data", "Data")
 
-local function record(body, tree, wanted)
-  local at = 0
+-- The record of a node: the listed objects, one after the other.
+local function record(r, tree, wanted)
   for _, object in ipairs(wanted) do
     local kind, length = object[1], object[2]
-    if kind == 1 and length == 16 then
-      tree:add(p.address, body(at, 16))
-    elseif kind == 2 and length == 8 then
-      tree:add(p.seconds, body(at, 4))
-      tree:add(p.microseconds, body(at + 4, 4))
-    elseif kind == 0xff01 and length == 8 and body(at, 1):bitfield(0, 1) == 1 then
-      tree:add(p.available, body(at, 8), body(at, 8):bitfield(1, 63))
-    elseif length > 0 and kind ~= 0xff01 then
-      tree:add(p.data, body(at, length))
+    local range = r.take(length)
+    if kind == 2 and length == 8 and not range and r.at - 4 <= r.length then
+      -- The first half is there.
+      r.at = r.at - 8
+      r.add(p.seconds, 4, tree)
+      r.skip(4)
+    elseif range and kind == 1 and length == 16 then
+      tree:add(p.address, range)
+    elseif range and kind == 2 and length == 8 then
+      tree:add(p.seconds, range(0, 4))
+      tree:add(p.microseconds, range(4, 4))
+    elseif range and kind == 0xff01 and length == 8 then
+      -- The first bit tells that the node knows the value.
+      if range(0, 1):bitfield(0, 1) == 1 then tree:add(p.available, range, range:bitfield(1, 63)) end
+    elseif range then
+      tree:add(p.data, range)
     end
-    at = at + length
   end
 end
 
 function ping.dissector(buffer, pinfo, root)
   local tree = root:add(ping, buffer())
   pinfo.cols.info:append(", Ping NSLP")
-  local function malformed(why)
-    tree:add_proto_expert_info(bad.pingnslp, why)
-    return buffer:len()
-  end
-  local version = buffer:len() >= 8 and buffer(0, 1):uint() or 0
-  local header = version == 1 and 8 or version == 2 and 12 or nil
-  if not header or buffer:len() < header then return malformed("neither version 1 nor version 2") end
+  local version, there = buffer(0, 1):uint(), buffer:len()
   local wide = version == 2 and 2 or 1
-  local length, count = buffer(2, wide):uint(), buffer(2 + wide, 1):uint()
-  tree:add(p.version, buffer(0, 1))
-  tree:add(p.hops, buffer(1, 1))
-  tree:add(p.length, buffer(2, wide))
-  tree:add(p.count, buffer(2 + wide, 1))
-  tree:add(p.sequence, buffer(header - 4, 4))
-  if length > buffer:len() or length < header + 4 * count then return malformed("the length leads astray") end
-  local wanted, size = {}, 0
-  for number = 0, count - 1 do
-    local at = header + 4 * number
-    wanted[number + 1] = { buffer(at, 2):uint(), buffer(at + 2, 2):uint() }
-    size = size + wanted[number + 1][2]
-    local object = tree:add(p.object, buffer(at, 2))
-    object:add(p.octets, buffer(at + 2, 2))
+  local length = there >= 2 + wide and (version == 1 or version == 2) and buffer(2, wide):uint() or there
+  -- Up to three octets of padding may follow.
+  local size = length <= there and there - length < 4 and length or there
+  local r = reader(size > 0 and buffer(0, size) or nil, tree, "pingnslp", "message", length, 0)
+  if size == there and length < there then
+    tree:add_proto_expert_info(bad.pingnslp, string.format("message: expected %d octets, found %d", length, there))
   end
-  local at = header + 4 * count
-  while size > 0 and at + size <= length do
-    record(buffer(at, size), tree:add(buffer(at, size), "Record"), wanted)
-    at = at + size
+  r.add(p.version, 1)
+  r.add(p.hops, 1)
+  if version ~= 1 and version ~= 2 then
+    r.give_up("neither version 1 nor version 2")
+    return r.done()
   end
-  if at ~= length then return malformed("the last record is not whole") end
-  return buffer:len()
+  r.add(p.length, wide)
+  local count = r.add(p.count, 1)
+  if version == 2 then r.skip(3) end
+  r.add(p.sequence, 4)
+  local wanted, octets = {}, 0
+  for number = 1, count and count:uint() or 0 do
+    local kind = r.take(2)
+    if not kind then break end
+    local size = r.add(p.octets, 2, tree:add(p.object, kind))
+    if not size then break end
+    wanted[number] = { kind:uint(), size:uint() }
+    octets = octets + size:uint()
+  end
+  while octets > 0 and r.left() > 0 do
+    record(r, tree:add(buffer(r.at, math.min(octets, r.left())), "Record"), wanted)
+  end
+  r.done()
+  return there
 end
 
 -- ----------------------------------------------------------------------------------------------------------------------

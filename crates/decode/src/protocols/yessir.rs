@@ -44,17 +44,25 @@ fn show_compound(compound: &[u8], shown: &mut Map<String, Value>, list: &mut Vec
     {
         let length = 4 * (usize::from(u16::from_be_bytes([l0, l1])) + 1);
         let rest = compound.get(at..).unwrap_or_default();
-        let octets = rest.get(..length).unwrap_or(rest);
         let packet_type = PacketType::from_code(packet_type);
+        let is_ours =
+            packet_type == PacketType::Application && rest.get(8..APP_HEADER) == Some(&NAME);
+        if is_ours && length < APP_HEADER {
+            let fields = Fields::new(packet_type.name(), rest, at, rest.len());
+            list.push(objects::read(packet_type.name(), fields, |fields| {
+                fields.skip(APP_HEADER);
+                fields.give_up(format_args!("impossible length {length}"));
+            }));
+            break;
+        }
+        let octets = rest.get(..length).unwrap_or(rest);
         let mut fields = Fields::new(packet_type.name(), octets, at, length);
         match packet_type {
             PacketType::SenderReport | PacketType::ReceiverReport if at == 0 => {
                 is_sender = packet_type == PacketType::SenderReport;
                 ssrc = show_report(is_sender, &mut fields, shown);
             }
-            PacketType::Application
-                if message.is_none() && octets.get(8..APP_HEADER) == Some(&NAME) =>
-            {
+            PacketType::Application if is_ours && message.is_none() => {
                 let padding = match octets {
                     [.., padding] if first & 0x20 != 0 && octets.len() == rest.len() => *padding,
                     _ => 0,

@@ -162,6 +162,17 @@ pub(crate) fn tshark_reads_boomerang() -> Result<(), Failed> {
     if !text.is_empty() {
         return Err(text.into());
     }
+    // A message for nothing that no node has refused is a release, by name in the list of packets, too.
+    let mut release = packets[0].clone();
+    let rates = release.len() - 8;
+    release[rates..].fill(0);
+    let mut refused = release.clone();
+    refused[24 + 8 + 11] = 1;
+    let capture = Capture::write("boomerang-release", &[release, refused, packets[0].clone()]);
+    let text = run("tshark", &capture, &["-X", SCRIPT, "-T", "fields", "-e", "boomerang.request"])?;
+    assert_eq!(text.lines().collect::<Vec<_>>(), ["Release", "Reservation", "Reservation"]);
+    let text = run("tshark", &capture, &["-X", SCRIPT])?;
+    assert_eq!(text.matches("Boomerang Release").count(), 1, "{text}");
     // Truncated messages are marked, and other pings are ignored.
     let mut short = packets[0].clone();
     short.truncate(24 + 8 + 60);

@@ -22,22 +22,22 @@ pub(crate) fn run(tests: &[Test<'_>]) -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// Writes a classic capture of IPv4 packets, link type RAW.
-fn capture(name: &str, protocol: u8, payloads: &[Vec<u8>]) -> PathBuf {
+/// Writes a classic capture of IPv4 packets, each of a protocol, link type RAW.
+fn capture(name: &str, payloads: &[(u8, Vec<u8>)]) -> PathBuf {
     let mut file = Vec::new();
     file.extend(0xa1b2_c3d4_u32.to_be_bytes());
     file.extend([0, 2, 0, 4]);
     for word in [0, 0, 65_535, 101] {
         file.extend(u32::to_be_bytes(word));
     }
-    for payload in payloads {
+    for (protocol, payload) in payloads {
         let mut header = [0; 60];
         let length = ipv4::Repr {
             tos: 0,
             identification: 1,
             dont_fragment: false,
             ttl: 64,
-            protocol,
+            protocol: *protocol,
             source: SOURCE,
             destination: DESTINATION,
             router_alert: Some(0),
@@ -58,6 +58,7 @@ fn capture(name: &str, protocol: u8, payloads: &[Vec<u8>]) -> PathBuf {
 }
 
 /// Returns the values of these fields, one line for each packet, by the dissector of this name.
+#[allow(dead_code)] // not in every test
 pub(crate) fn values(
     dissector: &str,
     name: &str,
@@ -65,18 +66,64 @@ pub(crate) fn values(
     payloads: &[Vec<u8>],
     fields: &[&str],
 ) -> Vec<String> {
-    let path = capture(name, protocol, payloads);
-    let mut tshark = Process::new("tshark");
+    let mut arguments = vec!["-T", "fields", "-E", "separator=;"];
+    fields.iter().for_each(|field| arguments.extend(["-e", field]));
+    let payloads: Vec<_> = payloads.iter().map(|payload| (protocol, payload.clone())).collect();
+    output(dissector, name, &payloads, &arguments).lines().map(str::to_owned).collect()
+}
+
+/// A field as tshark shows it, with its place in the packet.
+#[allow(dead_code)] // not in every test
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) at: usize,
+    pub(crate) size: usize,
+    pub(crate) show: String,
+}
+
+/// Returns all fields of each packet, by the dissector of this name.
+///
+/// # Panics
+/// A dissector fails.
+#[allow(dead_code)] // not in every test
+pub(crate) fn fields(dissector: &str, name: &str, payloads: &[(u8, Vec<u8>)]) -> Vec<Vec<Field>> {
+    let text = output(dissector, name, payloads, &["-T", "pdml"]);
+    assert!(
+        !text.contains("Lua Error"),
+        "{}",
+        text.lines().find(|it| it.contains("Lua Error")).unwrap_or("")
+    );
+    let mut packets: Vec<Vec<Field>> = Vec::new();
+    for line in text.lines().map(str::trim_start) {
+        if line.starts_with("<packet>") {
+            packets.push(Vec::new());
+        }
+        let attribute = |name: &str| {
+            let (_, rest) = line.split_once(&format!(" {name}=\""))?;
+            rest.split('"').next().map(str::to_owned)
+        };
+        let number = |name: &str| attribute(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+        if let (Some(packet), Some(name)) = (packets.last_mut(), attribute("name"))
+            && line.starts_with("<field ")
+        {
+            let (at, size) = (number("pos"), number("size"));
+            packet.push(Field { name, at, size, show: attribute("show").unwrap_or_default() });
+        }
+    }
+    packets
+}
+
+/// Returns what tshark prints about these packets.
+fn output(dissector: &str, name: &str, payloads: &[(u8, Vec<u8>)], arguments: &[&str]) -> String {
+    let path = capture(name, payloads);
     let script =
         format!("lua_script:{}/../../dissectors/{dissector}.lua", env!("CARGO_MANIFEST_DIR"));
-    tshark.args(["-X", &script, "-r"]).arg(&path);
-    tshark.args(["-T", "fields", "-E", "separator=;"]);
-    for field in fields {
-        tshark.args(["-e", field]);
-    }
+    let mut tshark = Process::new("tshark");
+    tshark.args(["-X", &script, "-r"]).arg(&path).args(arguments);
     let output = tshark.output().expect("it was there a moment ago");
     std::fs::remove_file(&path).expect("it was written");
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && !complaints.contains("Lua"), "{complaints}");
-    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }

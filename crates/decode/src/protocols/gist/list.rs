@@ -8,7 +8,7 @@ use crate::objects;
 
 /// An object of a list, or the octets at the end that are no whole object.
 pub(super) struct Element<'a> {
-    /// Type, 12 bits; `None` if the octets end within the header.
+    /// Type, 12 bits; `None` if the octets end within it.
     pub(super) object_type: Option<u16>,
     /// Octets that are there, header included.
     pub(super) octets: &'a [u8],
@@ -29,16 +29,12 @@ pub(super) fn elements(octets: &[u8], offset: usize) -> impl Iterator<Item = Ele
         },
         Err(error) => {
             let octets = octets.get(error.offset - offset..).unwrap_or_default();
-            let header = octets.first_chunk().map(|&[t0, t1, l0, l1]| {
-                [[t0, t1], [l0, l1]].map(|half| u16::from_be_bytes(half) & 0x0fff)
-            });
-            let words = header.map_or(0, |[_, words]| usize::from(words));
-            Element {
-                object_type: header.map(|[object_type, _]| object_type),
-                octets,
-                offset: error.offset,
-                claimed: HEADER + words * WORD,
-            }
+            let half = |at: usize| {
+                let half = octets.get(at..).and_then(|octets| octets.first_chunk());
+                half.map(|half| u16::from_be_bytes(*half) & 0x0fff)
+            };
+            let claimed = HEADER + usize::from(half(2).unwrap_or(0)) * WORD;
+            Element { object_type: half(0), octets, offset: error.offset, claimed }
         }
     })
 }
