@@ -16,6 +16,7 @@ const RSVP: u8 = 46;
 mod boomerang;
 mod damage;
 mod gist;
+mod malformed;
 mod yessir;
 
 const ETHERNET: u32 = 1;
