@@ -13,6 +13,7 @@ use super::*;
 /// IP protocol number of RSVP.
 const RSVP: u8 = 46;
 
+mod agreement;
 mod boomerang;
 mod damage;
 mod gist;

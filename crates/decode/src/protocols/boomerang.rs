@@ -216,21 +216,24 @@ fn show_options(octets: &[u8], at: usize, family: Family, list: &mut Vec<Value>)
     for option in options.iter() {
         let start = end;
         end += option.buffer_len(family);
-        let class = format!("option {}", option.option_type().code());
+        let name = format!("option {}", option.option_type().code());
         let octets = octets.get(start..end).unwrap_or_default();
-        let mut fields = Fields::new(class, octets, at + start, octets.len());
-        if let OptionItem::Unknown { code, rest } = option {
-            fields.skip(2);
-            fields.warning(format_args!("option {code} is unknown and takes the rest"));
-            fields.put("rest", objects::hex(rest));
-        }
-        fields.remaining();
-        let (shown, remarks) = fields.finish();
-        if let Ok(Value::Object(mut option)) = serde_json::to_value(option) {
-            option.extend(shown);
-            remarks.show(&mut option);
-            list.push(option.into());
-        }
+        let fields = Fields::new(name, octets, at + start, octets.len());
+        list.push(match option {
+            OptionItem::Token(token) => objects::read("TOKEN", fields, |fields| {
+                fields.remaining();
+                fields.put("octets", token.len());
+            }),
+            OptionItem::Unknown { code, rest } => objects::read("UNKNOWN", fields, |fields| {
+                fields.warning(format_args!("option {code} is unknown and takes the rest"));
+                fields.put("option", code);
+                fields.put("octets", rest.len());
+                fields.skip(2);
+                let rest = fields.remaining();
+                fields.put("rest", objects::hex(rest));
+            }),
+            known => serde_json::to_value(known).unwrap_or_default(),
+        });
     }
     let rest = octets.get(end..).unwrap_or_default();
     if rest.is_empty() {

@@ -143,3 +143,41 @@ fn malformed(rest: &[u8], at: usize, error: &ParseError) -> Value {
     remarks.show(&mut object);
     object.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use earmark_testkit::messages::{rsvp::extensions, samples};
+
+    use super::*;
+
+    /// The layouts, which are for malformed objects, show well-formed ones as the wire format does.
+    #[test]
+    fn layouts_show_whole_objects_as_serialized() {
+        let samples = samples::rsvp().into_iter().map(|sample| sample.message);
+        let messages = samples.chain([false, true].into_iter().flat_map(extensions));
+        let mut classes = std::collections::BTreeSet::new();
+        for message in messages.filter(|message| !is_bundle(message)) {
+            for object in objects(&message).map_while(Result::ok) {
+                let raw = object.raw;
+                let expected = serde_json::to_value(object).expect("it can be serialized");
+                let name = ObjectClass::from_code(raw.class_num()).name();
+                let mut fields = Fields::new(name, raw.bytes, raw.offset, raw.bytes.len());
+                fields.skip(OBJECT_HEADER);
+                if !layout::read(ObjectClass::from_code(raw.class_num()), raw.c_type(), &mut fields)
+                {
+                    assert_eq!(expected["class"], "unknown", "{expected}");
+                    continue;
+                }
+                let (shown, remarks) = fields.finish();
+                assert!(remarks.is_empty(), "{name}: {shown:?}");
+                let own = ["class_num", "c_type", "length", "offset", "class", "objects"];
+                for (field, value) in expected.as_object().expect("a map") {
+                    let is_own = own.contains(&field.as_str());
+                    assert!(is_own || shown.get(field) == Some(value), "{name} {field}: {shown:?}");
+                }
+                classes.insert(name);
+            }
+        }
+        assert!(classes.len() > 20, "{classes:?}");
+    }
+}

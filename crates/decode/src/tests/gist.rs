@@ -59,7 +59,7 @@ fn packet(nslpid: u16, body: Body<'_>) -> Vec<u8> {
     ipv4_packet(udp::PROTOCOL, &datagram)
 }
 
-fn data(nslpid: u16, nslp_data: &[u8]) -> Vec<u8> {
+pub(super) fn data(nslpid: u16, nslp_data: &[u8]) -> Vec<u8> {
     let (context_free, explicitly_routed) = (false, false);
     let (mri, session, nli, nat_traversal) = (flow(), SESSION, Some(nli()), None);
     let continuation = Continuation::NONE;

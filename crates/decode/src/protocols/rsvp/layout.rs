@@ -101,10 +101,17 @@ fn with_one_form(class: ObjectClass, fields: &mut Fields<'_>) -> bool {
             fields.u24("epoch");
             fields.u32("id");
         }
-        ObjectClass::DiagSelect => fields.list("selected", 2, |octets| match *octets {
-            [class_num, c_type] => json!({ "class_num": class_num, "c_type": c_type }),
-            _ => Value::Null,
-        }),
+        ObjectClass::DiagSelect => {
+            let mut selected: Vec<Value> = Vec::new();
+            while fields.left() > 0 {
+                let Some([class_num, c_type]) = fields.take() else { break };
+                // A pair of zeros completes the last word.
+                if fields.left() > 0 || (class_num, c_type) != (0, 0) {
+                    selected.push(json!({ "class_num": class_num, "c_type": c_type }));
+                }
+            }
+            fields.put("selected", selected);
+        }
         ObjectClass::DClass => fields.list("code_points", 4, |octets| match *octets {
             [_, _, _, octet] => (octet >> 2).into(),
             _ => Value::Null,

@@ -58,10 +58,13 @@ fn record(objects: &[(u16, u16)], fields: &mut Fields<'_>) -> Map<String, Value>
     for name in ["address", "time", "available_bps"] {
         shown.insert(name.into(), Value::Null);
     }
+    // At most one of each known type.
+    let mut seen = Vec::new();
     for &(code, length) in objects {
         let Some(octets) = fields.slice(length.into()) else { break };
         let object_type = ObjectType::from_code(code);
-        let is_known = object_type.fixed_len() == Some(length);
+        // The first object of a type counts.
+        let is_known = object_type.fixed_len() == Some(length) && !seen.contains(&object_type);
         let number = |at: usize| {
             let number = octets.get(at..).and_then(|octets| octets.first_chunk());
             number.map_or(0, |number| u32::from_be_bytes(*number))
@@ -85,7 +88,8 @@ fn record(objects: &[(u16, u16)], fields: &mut Fields<'_>) -> Map<String, Value>
                 continue;
             }
         };
-        shown.entry(name).and_modify(|slot| *slot = value);
+        seen.push(object_type);
+        shown.insert(name.into(), value);
     }
     shown
 }
