@@ -7,7 +7,7 @@
 use std::fmt::Display;
 use std::net::IpAddr;
 
-use earmark_wire::yessir::OctetRate;
+use earmark_wire::intserv::exact;
 use serde_json::{Map, Value, json};
 
 use crate::objects::hex;
@@ -302,5 +302,5 @@ impl<'a> Fields<'a> {
 
 /// Returns a single as JSON, without loss.
 pub(super) fn single(number: f32) -> Value {
-    serde_json::to_value(OctetRate(number)).unwrap_or_default()
+    exact::serialize(&number, serde_json::value::Serializer).unwrap_or_default()
 }
