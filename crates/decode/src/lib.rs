@@ -258,8 +258,13 @@ impl Finding {
                     let (ip_protocol, payload) = (packet.protocol(), packet.payload());
                     (IpPacket { ip_protocol, source, destination, payload }, offset)
                 }
-                // The protocol field is readable even if the rest of the header is malformed.
-                Err(error) => return Finding::bad_header(octets.get(9), &error),
+                Err(error) => {
+                    let of_beginning = link::beginning(packet).and_then(|beginning| {
+                        Finding::of_beginning(link::Packet::V4(&beginning), &error)
+                    });
+                    // The protocol field is readable even if the rest of the header is malformed.
+                    return of_beginning.or_else(|| Finding::bad_header(octets.get(9), &error));
+                }
             },
             link::Packet::V6(octets) => match ipv6::Packet::parse(octets) {
                 Ok(packet) => {
@@ -268,7 +273,12 @@ impl Finding {
                     let (ip_protocol, payload) = (packet.protocol(), packet.payload);
                     (IpPacket { ip_protocol, source, destination, payload }, offset)
                 }
-                Err(error) => return Finding::bad_header(octets.get(6), &error),
+                Err(error) => {
+                    let of_beginning = link::beginning(packet).and_then(|beginning| {
+                        Finding::of_beginning(link::Packet::V6(&beginning), &error)
+                    });
+                    return of_beginning.or_else(|| Finding::bad_header(octets.get(6), &error));
+                }
             },
         };
         let IpPacket { ip_protocol, source, destination, .. } = packet;
@@ -283,6 +293,16 @@ impl Finding {
             let fields = (protocol.decode)(&packet)?;
             Some(Finding { protocol, content: Content::Message { source, destination, fields } })
         })
+    }
+
+    /// Parses the beginning of a packet, of which `error` tells that not all was captured.
+    fn of_beginning(beginning: link::Packet<'_>, error: &impl ToString) -> Option<Finding> {
+        let mut finding = Finding::of(beginning)?;
+        if let Content::Message { fields, .. } = &mut finding.content {
+            let error = json!({"kind": "ip_header", "offset": null, "text": error.to_string()});
+            fields.insert("error".into(), error);
+        }
+        Some(finding)
     }
 
     /// Returns the finding for a malformed IP header; `None` if the packet need not be a message.

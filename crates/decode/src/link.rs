@@ -1,5 +1,6 @@
 //! Link-layer headers of captured frames.
 
+use earmark_wire::{checksum, ipv4, ipv6, udp};
 use pcap_parser::Linktype;
 
 /// An IP packet from its header to the end of the captured octets; padding of the frame may follow it.
@@ -78,4 +79,43 @@ fn by_version(octets: &[u8]) -> Option<Packet<'_>> {
         6 => Some(Packet::V6(octets)),
         _ => None,
     }
+}
+
+/// Returns a packet of which only the beginning was captured, with lengths of IP and UDP that are those of the beginning. `None`
+/// if it is not the length that is wrong in the header of IP.
+pub(super) fn beginning(packet: Packet<'_>) -> Option<Vec<u8>> {
+    let (mut octets, at, header) = match packet {
+        Packet::V4(octets) => match ipv4::Packet::parse(octets).err()? {
+            ipv4::HeaderError::TotalLength(total) if total > octets.len() => {
+                (octets.to_vec(), 2, 4 * usize::from(octets.first()? & 0x0f))
+            }
+            _ => return None,
+        },
+        Packet::V6(octets) => match ipv6::Packet::parse(octets).err()? {
+            ipv6::HeaderError::PayloadLength(_) => (octets.to_vec(), 4, IPV6_HEADER),
+            _ => return None,
+        },
+    };
+    let counted = if at == 2 { octets.len() } else { octets.len() - IPV6_HEADER };
+    put(&mut octets, at, u16::try_from(counted).ok()?)?;
+    if at == 2 {
+        put(&mut octets, 10, 0)?;
+        let check = checksum::checksum(octets.get(..header)?);
+        put(&mut octets, 10, check)?;
+    }
+    let protocol = octets.get(if at == 2 { 9 } else { 6 }).copied()?;
+    if protocol == udp::PROTOCOL {
+        let length = u16::try_from(octets.len() - header).ok()?;
+        // Without the whole header of UDP, nothing is recognized.
+        put(&mut octets, header + 4, length)?;
+    }
+    Some(octets)
+}
+
+/// Length of the header of IPv6, octets.
+const IPV6_HEADER: usize = 40;
+
+fn put(octets: &mut [u8], at: usize, number: u16) -> Option<()> {
+    *octets.get_mut(at..)?.first_chunk_mut()? = number.to_be_bytes();
+    Some(())
 }

@@ -282,6 +282,7 @@ fn malformed_messages_are_shown_with_error() {
     assert_eq!(error(3), (json!("fragment"), json!(1480)));
     assert_eq!(error(4), (json!("ip_header"), Value::Null));
     assert_eq!(error(5), (json!("ip_header"), Value::Null));
+    assert_eq!(lines[5]["objects"][0]["destination"], "10.0.9.9");
     assert_eq!(lines[6].get("error"), None);
 }
 

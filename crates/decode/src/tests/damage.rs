@@ -61,6 +61,22 @@ fn truncated_message_is_shown_up_to_its_end() {
     }
 }
 
+/// Lengths and checksums around the message are those of the whole one, as in a capture of the first octets of each packet.
+#[test]
+fn captured_beginning_is_shown_up_to_its_end() {
+    for sample in samples() {
+        let objects = original(&sample);
+        let packet = ipv4_packet(sample.ip_protocol, &sample.payload(&sample.message));
+        let start = packet.len() - sample.message.len();
+        for end in start + sample.recognized.max(8)..packet.len() {
+            let (lines, summary) = json_lines(&pcap(101, &[packet[..end].to_vec()]));
+            let [line] = &lines[..] else { panic!("{} at {}", sample.name, end - start) };
+            assert_shown(&sample, &objects, end - start, line);
+            assert_eq!((&line["error"]["kind"], summary.malformed), (&json!("ip_header"), 1));
+        }
+    }
+}
+
 #[test]
 fn message_with_another_length_is_shown_up_to_it() {
     let values = [0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 20, 64, 128, 200, 255];
