@@ -258,6 +258,8 @@ fn unmeasured(part: &Part, reason: &str) -> Section {
     for key in part.keys {
         section.leave_out(*key, reason);
     }
+    // Values without a published counterpart begin with the name of their part.
+    section.leave_out(part.name, reason);
     section
 }
 

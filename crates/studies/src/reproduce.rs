@@ -12,9 +12,9 @@ use crate::provenance::{Provenance, SCHEMA};
 
 /// Earlier results.
 pub struct Earlier {
-    /// Their origin.
+    /// Origin of the results.
     pub run: Provenance,
-    /// Their values by key.
+    /// Values by key.
     pub values: Vec<(String, Estimate)>,
 }
 
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// The same seeds give the same results of a simulation; another value is found.
+    /// Equal seeds give equal results of a simulation; another value is found.
     #[test]
     fn study_is_reproduced() {
         let plan = retry::Plan { seeds: 1, sweep_seeds: 0, quick: true };

@@ -140,7 +140,7 @@ const SIGN: f64 = 32.0;
 /// Width of a chart for a narrow page.
 const NARROW: f64 = 400.0;
 /// Left edge of the plot, and room beside its right edge, by the width of the chart.
-const MARGINS: [(f64, f64, f64); 2] = [(WIDTH, 84.0, 24.0), (NARROW, 66.0, 14.0)];
+const MARGINS: [(f64, f64, f64); 2] = [(WIDTH, 84.0, 24.0), (NARROW, 66.0, 26.0)];
 /// Factor by which a letter of a title is wider.
 const BOLD: f64 = 1.08;
 

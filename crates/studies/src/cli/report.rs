@@ -16,8 +16,12 @@ Examples:
   earmark-studies report --only yessir,retry --out report   some parts; others are kept as they are
   earmark-studies report --out second --against report/results.json
 
-report/index.html is the page, report/results.json has every value under the key of the published one, and each table is in a
-CSV file of its own. Parts that need network namespaces need root; without root a line says that they were left out.
+report/index.html is the page; it opens with verdicts on the papers' claims, which verdicts.csv has as well. results.json has
+every value under the key of the published one, with its origin; raw/PART.csv every value behind each estimate; and each table is
+in a CSV file of its own. Parts that need network namespaces need root; without root a line says that they were left out.
+
+A value stands beside a published one only if work and setting are the published ones: GIST's 20 000 to 60 000 sessions are held
+by the full report alone, which takes more than an hour and a half.
 
 Exit status: 0 everything was measured, or left out with its reason; 1 it could not run; 3 a part failed.";
 

@@ -66,7 +66,7 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
     let samples = samples(&runs);
     introduce(&mut section, &samples);
     samples::check(&mut section, &samples);
-    shares::show(&mut section, &samples)?;
+    shares::show(&mut section, &samples);
     let here = clock(&samples, order.quick, supervision)?;
     processors::simulated(&mut section, &samples);
     let mhz = Environment::of_this_machine().mhz;

@@ -34,6 +34,7 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
     let mut section = Section::default();
     if let Some(obstacle) = &order.obstacle {
         section.text(format!("Loads take network namespaces, and were left out: {obstacle}."));
+        section.leave_out("loads", "loads take network namespaces, and so root");
         return Ok(section);
     }
     section.append(background::measure(order, supervision)?);

@@ -7,15 +7,15 @@ use super::section::{Block, Cell, Estimate, Figure, Section, Table};
 use earmark_lab::plot::{chart, escape};
 
 const STYLE: &str = "\
-:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;\
+:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:90rem;margin:2rem auto;padding:0 1rem;\
 color:CanvasText;background:Canvas;overflow-wrap:break-word}p,ul,dl{max-width:62rem}h1,h2,h3{line-height:1.2}\
 h2{margin-top:3rem;border-bottom:1px solid #8886}svg{display:block;width:100%;height:auto}figure{margin:1.5rem 0;max-width:62rem}\
 figure.narrow{display:none}caption{font-weight:600;text-align:left;padding:.3rem 0}\
 table{border-collapse:collapse;margin:1rem 0;font-variant-numeric:tabular-nums}\
 th,td{padding:.25rem .6rem;border-bottom:1px solid #8884;text-align:right;vertical-align:top}\
 td{white-space:nowrap}td.words,th:first-child{text-align:left;white-space:normal}.faint{opacity:.75;font-size:.85em}\
-td .faint{display:block}summary{cursor:pointer;padding:.3rem 0}.warning{border-left:4px solid #c4432b;padding-left:1rem}\
-nav a{display:inline-block;margin-right:1rem}.holds{color:#1a7f37}.does_not_hold{color:#c4432b}\
+td .faint{display:block;white-space:normal}summary{cursor:pointer;padding:.3rem 0}.warning{border-left:4px solid #c4432b;padding-left:1rem}\
+nav a{display:inline-block;margin-right:1rem}.claims th{text-align:left}.claims td:first-child{min-width:10rem}.claims td:last-child{overflow-wrap:anywhere}.claims b{white-space:nowrap}.cannot_be_told{opacity:.75}.holds{color:#1a7f37}.does_not_hold{color:#c4432b}\
 @media(prefers-color-scheme:dark){.holds{color:#3fb950}.does_not_hold{color:#f47067}}\
 @media print{body{max-width:none;margin:0}h2{break-before:page}figure,tr{break-inside:avoid}\
 details::details-content{content-visibility:visible;display:block}}";
@@ -28,7 +28,8 @@ padding:.1rem 0;text-align:left;white-space:normal}CLASS td::before{content:attr
 CLASS td:first-child{font-weight:600}";
 
 /// Widths of the page, pixels, below which tables with at most so many columns are stacked.
-const STACKS: [(usize, u32); 4] = [(3, 520), (5, 760), (7, 1_000), (usize::MAX, 1_400)];
+const STACKS: [(usize, u32); 5] =
+    [(3, 520), (5, 760), (7, 1_000), (12, 1_500), (usize::MAX, 2_400)];
 
 /// Width of the page, pixels, below which figures are drawn for a phone.
 const PHONE: u32 = 700;
@@ -210,7 +211,8 @@ pub fn number(value: f64) -> String {
         _ if size >= 100.0 => 0,
         _ if size >= 10.0 => 1,
         _ if size >= 1.0 => 2,
-        _ => 2 - (size.log10().floor() as i32).max(-6),
+        _ if size < 1e-4 => return format!("{value:.2e}"),
+        _ => 2 - size.log10().floor() as i32,
     };
     let text = format!("{value:.*}", usize::try_from(decimals).unwrap_or(0));
     match text.split_once('.') {
@@ -370,6 +372,7 @@ mod tests {
         let shown = [0.0, 0.001_234, 0.5, 1.234, 12.34, 123.4, 1_234.0, 12_345.6, -1e6].map(number);
         let expected = ["0", "0.00123", "0.500", "1.23", "12.3", "123", "1234"];
         assert_eq!(shown[..7], expected);
+        assert_eq!([2.3e-6, -0.000_05].map(number), ["2.30e-6", "-5.00e-5"]);
         assert_eq!(shown[7..], ["12\u{202f}346", "-1\u{202f}000\u{202f}000"]);
     }
 }

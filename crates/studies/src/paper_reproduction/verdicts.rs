@@ -143,7 +143,7 @@ impl Outcome {
         match self {
             Outcome::Holds => "holds",
             Outcome::DoesNotHold => "does_not_hold",
-            Outcome::CannotBeTold => "faint",
+            Outcome::CannotBeTold => "cannot_be_told",
         }
     }
 }
@@ -179,14 +179,19 @@ impl Values {
     }
 
     /// Returns the sum of some values less others, as an interval: low end, value, high end.
-    fn sum(&self, keys: &[String], less: &[String]) -> Result<[f64; 3], String> {
+    fn sum<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k String>,
+        less: impl IntoIterator<Item = &'k String>,
+    ) -> Result<[f64; 3], String> {
         let mut sum = [0.0; 3];
-        for (keys, sign) in [(keys, 1.0), (less, -1.0)] {
-            for key in keys {
-                let &Estimate { median, low, high, .. } = self.get(key)?;
-                let ends = if sign > 0.0 { [low, median, high] } else { [high, median, low] };
-                sum.iter_mut().zip(ends).for_each(|(sum, end)| *sum += sign * end);
-            }
+        for key in keys {
+            let &Estimate { median, low, high, .. } = self.get(key)?;
+            sum.iter_mut().zip([low, median, high]).for_each(|(sum, end)| *sum += end);
+        }
+        for key in less {
+            let &Estimate { median, low, high, .. } = self.get(key)?;
+            sum.iter_mut().zip([high, median, low]).for_each(|(sum, end)| *sum -= end);
         }
         Ok(sum)
     }
@@ -206,7 +211,7 @@ impl Claim {
             () => Outcome::Holds,
         };
         let why: Vec<String> = decided.into_iter().map(|(_, why)| why).collect();
-        (outcome, why.join("; "))
+        (outcome, why.join(". "))
     }
 }
 
@@ -218,21 +223,25 @@ impl Rule {
         }
     }
 
-    /// Returns the quotient: low end, value, high end.
+    /// Returns the quotient: low end, value, high end. A value that is in the dividend and in the divisor has the same end
+    /// of its interval in both.
     fn quotient(&self, values: &Values) -> Result<[f64; 3], String> {
         let over = values.sum(&self.over, &self.over_less)?;
         if self.under.is_empty() {
             return Ok(over);
         }
-        // A value above and below varies once: its interval is divided by its own median only.
-        let is_in_both = self.under.iter().all(|key| self.over.contains(key));
-        let under = values.sum(&self.under, &self.under_less)?;
-        let [low, median, high] = if is_in_both { [under[1]; 3] } else { under };
-        if low <= 0.0 {
+        let is_in_over = |key: &&String| self.over.contains(key) || self.over_less.contains(key);
+        let (same, other): (Vec<&String>, Vec<&String>) = self.under.iter().partition(is_in_over);
+        let (same_less, less): (Vec<&String>, Vec<&String>) =
+            self.under_less.iter().partition(is_in_over);
+        let same = values.sum(same, same_less)?;
+        let [low, median, high] = values.sum(other, less)?;
+        let divisors = [same[0] + high, same[1] + median, same[2] + low];
+        if divisors.iter().any(|divisor| *divisor <= 0.0) {
             return Err("the interval of the divisor reaches zero".to_owned());
         }
-        let least = if over[0] < 0.0 { over[0] / low } else { over[0] / high };
-        Ok([least, over[1] / median, over[2] / low])
+        let negative = if over[0] < 0.0 { same[0] + low } else { divisors[0] };
+        Ok([over[0] / negative, over[1] / divisors[1], over[2] / divisors[2]])
     }
 
     fn compare(&self, [low, value, high]: [f64; 3]) -> (Outcome, String) {
@@ -254,10 +263,10 @@ impl Rule {
             let _ = write!(value, " ({} to {})", number(low), number(high));
         }
         let reaches = match outcome {
-            Outcome::CannotBeTold => ", and its interval reaches across a bound",
-            _ => "",
+            Outcome::CannotBeTold => ", which the interval reaches across",
+            Outcome::Holds | Outcome::DoesNotHold => "",
         };
-        (outcome, format!("{}: {value}, where {bounds} was to be shown{reaches}", self.what))
+        (outcome, format!("{}: {value}; rule: {bounds}{reaches}", self.what))
     }
 }
 
@@ -293,7 +302,7 @@ pub fn opening(verdicts: &[Verdict], sections: &[&Section]) -> String {
             ),
         }
         out.push_str(
-            "<table class=\"t1\"><caption>Claims</caption><thead><tr><th>claim<th>section<th>verdict<th>why</tr></thead><tbody>",
+            "<table class=\"t1 claims\"><caption>Claims</caption><thead><tr><th>claim<th>section<th>verdict<th>why</tr></thead><tbody>",
         );
         for verdict in verdicts.iter().filter(|verdict| verdict.paper == paper.name) {
             let Verdict { section, claim, verdict, why, .. } = verdict;
@@ -385,7 +394,7 @@ mod tests {
         let quotient = |ends: [f64; 3]| decide(&about_32, &[("a", ends), ("b", [2.0; 3])]);
         let (outcome, why) = quotient([60.0, 64.0, 70.0]);
         assert_eq!(outcome, Outcome::Holds);
-        assert_eq!(why, "x: 32 (30 to 35), where 24 to 40 was to be shown");
+        assert_eq!(why, "x: 32 (30 to 35); rule: 24 to 40");
         assert_eq!(quotient([2.0, 2.5, 3.0]).0, Outcome::DoesNotHold);
         assert_eq!(quotient([81.0, 90.0, 99.0]).0, Outcome::DoesNotHold);
         assert_eq!(quotient([40.0, 60.0, 70.0]).0, Outcome::CannotBeTold, "20 to 35");
@@ -394,6 +403,17 @@ mod tests {
         assert!(missing.1.contains("b: it was not measured"), "{missing:?}");
         let zero = decide(&about_32, &[("a", [1.0; 3]), ("b", [-1.0, 0.0, 1.0])]);
         assert_eq!(zero.0, Outcome::CannotBeTold);
+    }
+
+    /// The share of a part is not more uncertain than its parts are.
+    #[test]
+    fn value_in_dividend_and_divisor_has_one_end() {
+        let share = rule("{ what = 'x', over = ['a'], under = ['a', 'b'], least = 0.5 }");
+        let [a, b] = [("a", [6.0, 7.0, 8.0]), ("b", [2.0, 3.0, 4.0])];
+        let Claim { rule: rules, .. } = &share;
+        let quotient = rules[0].quotient(&Values::of([&section(&[a, b])])).unwrap();
+        assert_eq!(quotient, [0.6, 0.7, 0.8], "6 of 10, 7 of 10, 8 of 10");
+        assert_eq!(decide(&share, &[a, b]).0, Outcome::Holds);
     }
 
     #[test]

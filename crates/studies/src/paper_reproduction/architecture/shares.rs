@@ -40,6 +40,13 @@ const MAIN: [usize; 4] = [0, 1, 2, 6];
 /// Rows of the second figure.
 const SUB: [usize; 3] = [3, 4, 5];
 
+/// Keys of published shares, or the beginning of such keys.
+const SHARE_KEYS: [&str; 3] = [
+    "delft.process_share_pct",
+    "delft.state_and_generate_share_of_process_pct",
+    "delft.generate_share_pct",
+];
+
 const PROCESS: Share = |f| (f.process(), f.all());
 const ALONE: Share = |f| (f.process(), f.all() - f.time_out());
 const GENERATE: Share = |f| (f.generate, f.process());
@@ -92,13 +99,20 @@ impl Scenarios {
     }
 }
 
-/// Adds the shares of all functions.
-///
-/// # Errors
-/// The functions are not separate in this build.
-pub(super) fn show(section: &mut Section, samples: &[Sample<'_>]) -> Result<()> {
-    let scenarios = Scenarios::of(samples)?;
+/// Adds the shares of all functions; says why there are none if the functions are not separate in this build.
+pub(super) fn show(section: &mut Section, samples: &[Sample<'_>]) {
     section.heading("Functions");
+    let scenarios = match Scenarios::of(samples) {
+        Ok(scenarios) => scenarios,
+        Err(error) => {
+            let reason = error.to_string();
+            section.text(format!("No shares: {reason}."));
+            for key in SHARE_KEYS.into_iter().chain(["architecture.share_pct"]) {
+                section.leave_out(key, reason.as_str());
+            }
+            return;
+        }
+    };
     section.text(
         "Input takes a message from a queue. Parse reads and checks it. Process is all that follows from it: session finds the session and \
          the sender, or makes them; generate and send looks up routes, writes messages and hands them over; state maintenance is the rest, \
@@ -118,7 +132,6 @@ pub(super) fn show(section: &mut Section, samples: &[Sample<'_>]) -> Result<()> 
     figures(section, &scenarios);
     section.table(table);
     entries(section, &scenarios);
-    Ok(())
 }
 
 fn figures(section: &mut Section, scenarios: &Scenarios) {

@@ -345,6 +345,7 @@ fn at(run: &Run, scaling: Scaling, published: u32) -> Option<&Level> {
 
 fn give_processor(section: &mut Section, scaling: Scaling, runs: &[Run]) {
     let note = scaling.note();
+    scaling.admits(section, "gist.processor");
     for run in runs {
         for level in run.levels.iter().filter(|_| scaling.is_published()) {
             let key = format!("gist.processor.{}.{}", key_part(run.name), level.sessions);

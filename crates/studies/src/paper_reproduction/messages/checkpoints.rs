@@ -103,6 +103,7 @@ pub(super) fn measure(order: &PartOptions, supervision: &Supervision<'_>) -> Res
             section.leave_out(key, "it takes network namespaces, and so root");
         }
         section.leave_out(KERNEL_IO, "it takes network namespaces, and so root");
+        section.leave_out("messages", "checkpoints take network namespaces, and so root");
         let reason = "steps are measured in a daemon with the kernel's routes and traffic control, which takes network namespaces, and \
              so root";
         published_steps::leave_out(&mut section, reason);

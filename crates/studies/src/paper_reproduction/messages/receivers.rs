@@ -192,7 +192,11 @@ fn measures(section: &mut Section, cases: &[Case]) {
             _ => continue,
         };
         for (kind, times) in KINDS.iter().zip(&case.times) {
-            let key = format!("receivers.{}.{receivers}.{}", key_part(case.style), key_part(kind));
+            let key = format!(
+                "messages.receivers.{}.{receivers}.{}",
+                key_part(case.style),
+                key_part(kind)
+            );
             section.measure(Basis::Measured, key, "us", Estimate::of(times));
         }
     }
