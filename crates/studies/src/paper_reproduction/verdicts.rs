@@ -211,7 +211,7 @@ impl Claim {
             () => Outcome::Holds,
         };
         let why: Vec<String> = decided.into_iter().map(|(_, why)| why).collect();
-        (outcome, why.join(". "))
+        (outcome, why.join("; "))
     }
 }
 
@@ -263,10 +263,10 @@ impl Rule {
             let _ = write!(value, " ({} to {})", number(low), number(high));
         }
         let reaches = match outcome {
-            Outcome::CannotBeTold => ", which the interval reaches across",
+            Outcome::CannotBeTold => " (the interval reaches across)",
             Outcome::Holds | Outcome::DoesNotHold => "",
         };
-        (outcome, format!("{}: {value}; rule: {bounds}{reaches}", self.what))
+        (outcome, format!("{}: {value}, rule: {bounds}{reaches}", self.what))
     }
 }
 
@@ -394,7 +394,7 @@ mod tests {
         let quotient = |ends: [f64; 3]| decide(&about_32, &[("a", ends), ("b", [2.0; 3])]);
         let (outcome, why) = quotient([60.0, 64.0, 70.0]);
         assert_eq!(outcome, Outcome::Holds);
-        assert_eq!(why, "x: 32 (30 to 35); rule: 24 to 40");
+        assert_eq!(why, "x: 32 (30 to 35), rule: 24 to 40");
         assert_eq!(quotient([2.0, 2.5, 3.0]).0, Outcome::DoesNotHold);
         assert_eq!(quotient([81.0, 90.0, 99.0]).0, Outcome::DoesNotHold);
         assert_eq!(quotient([40.0, 60.0, 70.0]).0, Outcome::CannotBeTold, "20 to 35");

@@ -194,8 +194,8 @@ fn introduce(section: &mut Section, scaling: Scaling, runs: &[Run]) {
     let lost: u64 = runs.iter().flat_map(|run| &run.levels).map(|level| level.lost).sum();
     let lost = if lost == 0 { "none".to_owned() } else { lost.to_string() };
     section.text(format!(
-        "In the paper round trips rose from 5 ms to 7 s between 50 000 and 60 000 sessions, as the sender came to its end. Here {lost} of \
-         all pings were lost. Cycles compare processors of both times: a processor now has some times more \
+        "In the paper round trips rose from 5 ms to 7 s between 50 000 and 60 000 sessions, as the sender came to its end. Here pings \
+         that were lost: {lost}. Cycles compare processors of both times: a processor now has some times more \
          of them a second, and needs fewer for the same message, since no timer is sorted into a heap and messages are not copied from \
          one object to the next."
     ));
@@ -490,7 +490,7 @@ fn give_most(section: &mut Section, scaling: Scaling, runs: &[Run]) {
             section.entries(key, "sessions", most, note);
         }
         None => {
-            section.leave_out(key, "pings were lost with every number of sessions that was tried")
+            section.leave_out(key, "pings were lost with every number of sessions that was tried");
         }
     }
 }
