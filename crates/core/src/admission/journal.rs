@@ -20,12 +20,15 @@ pub struct Attempt {
     pub rate: Rate,
     /// Whether the attempt was granted.
     pub granted: bool,
+    /// Rate that would have been granted in its place, if the attempt was refused; `None` for a queued request.
+    #[serde(default)]
+    pub available: Option<Rate>,
 }
 
 impl Attempt {
     /// Creates the attempt of a queued request that the released bandwidth was not enough for.
     pub(super) fn failed_retry(link: InterfaceId, waiting: &QueuedRequest) -> Attempt {
         let QueuedRequest { owner, demand, .. } = *waiting;
-        Attempt { link, owner, flow: None, rate: demand.rate, granted: false }
+        Attempt { link, owner, flow: None, rate: demand.rate, granted: false, available: None }
     }
 }

@@ -267,7 +267,8 @@ impl Ledger {
         let admitted = entry.admit::<CONTROL>(adopted.as_ref(), demand);
         if let Some(journal) = &mut self.journal {
             let (flow, rate, granted) = (Some(*flow), demand.rate, admitted.is_ok());
-            journal.push(Attempt { link, owner, flow, rate, granted });
+            let available = admitted.err().map(|refusal| refusal.available);
+            journal.push(Attempt { link, owner, flow, rate, granted, available });
         }
         admitted?;
         if adopted.is_some() {

@@ -304,11 +304,12 @@ fn journal_has_every_attempt() {
     assert!(ledger.claim(LINK, owner(2), &flow(2), demand(4)).is_ok());
     assert!(ledger.claim(LINK, owner(3), &flow(3), demand(1)).is_err());
     assert!(ledger.change(first, demand(2)).is_err());
-    let attempt = |number: u16, rate, granted| {
-        let (owner, rate) = (owner(number.into()), mbps(rate));
-        Attempt { link: LINK, owner, flow: Some(flow(number)), rate, granted }
+    let attempt = |number: u16, rate, available: Option<Rate>| {
+        let (owner, flow) = (owner(number.into()), Some(flow(number)));
+        let granted = available.is_none();
+        Attempt { link: LINK, owner, flow, rate: mbps(rate), granted, available }
     };
-    assert_eq!(ledger.take_attempts(), [attempt(2, 4, true), attempt(3, 1, false)]);
+    assert_eq!(ledger.take_attempts(), [attempt(2, 4, None), attempt(3, 1, Some(Rate::ZERO))]);
     assert_eq!(ledger.take_attempts(), [], "they are told once");
     ledger.keep_journal(false);
     assert!(ledger.claim(LINK, owner(3), &flow(3), demand(1)).is_err());
