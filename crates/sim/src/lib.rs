@@ -28,6 +28,7 @@
 //! - **Processors**: the turns of a daemon take time by a [`CostModel`], and messages wait for it in receive buffers, or
 //!   are lost ([`Network::set_processor`]). By default they take none.
 //! - **Captures** ([`Network::capture`]) record the signalling of a node as whole IP packets, for other tools to read.
+//!   A [`MessageHook`] sees each message on each link, and may drop or replace it.
 //!
 //! # Scope and limits
 //! Links connect exactly two nodes. There is no fragmentation, no ARP and no bit error in data. Forwarding and traffic
@@ -59,6 +60,7 @@ mod host;
 mod ids;
 mod log;
 mod measurement;
+mod message_hook;
 mod multicast;
 mod network;
 mod packet;
@@ -77,7 +79,8 @@ pub use faults::Faults;
 pub use fluid::NoFluidModel;
 pub use ids::{FluidId, NodeId, StreamId};
 pub use log::{LogEntry, LogEvent, Loss};
-pub use measurement::{Figures, Trace};
+pub use measurement::{Delays, Figures, Trace};
+pub use message_hook::{Direction, HookedMessage, MessageAction, MessageHook};
 pub use network::Network;
 pub use network::links::{LinkEnd, LinkSpec};
 pub use packet::Packet;

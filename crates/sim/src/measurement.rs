@@ -38,6 +38,25 @@ pub struct Figures {
     pub delay_p99_ms: Option<f64>,
 }
 
+/// One-way delays of the packets of a stream that have arrived, and their variation, seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Delays {
+    /// Mean.
+    pub mean: f64,
+    /// Median (nearest rank).
+    pub p50: f64,
+    /// 99th percentile (nearest rank).
+    pub p99: f64,
+    /// Maximum.
+    pub max: f64,
+    /// Interarrival jitter of RFC 3550 section 6.4.1, after the last arrival: the running mean of the variation between
+    /// packets in the order of their arrival, where each new value has the weight 1/16.
+    pub jitter: f64,
+    /// Mean of the absolute delay variation (ipdv, RFC 3393) of all pairs of packets sent one after the other that have
+    /// both arrived; 0 without such a pair.
+    pub ipdv: f64,
+}
+
 impl Trace {
     /// Creates the trace of a stream of packets of `packet_octets` IP octets each, none sent so far.
     pub fn new(packet_octets: u32) -> Trace {
@@ -96,6 +115,46 @@ impl Trace {
         }
     }
 
+    /// Returns the delays of all packets that have arrived; `None` if none has.
+    pub fn delays(&self) -> Option<Delays> {
+        let delay = |(&sent, &arrived): (&Time, &Option<Time>)| Some(arrived?.since(sent));
+        let by_number: Vec<Option<Duration>> =
+            self.sent.iter().zip(&self.arrived).map(delay).collect();
+        let mut sorted: Vec<Duration> = by_number.iter().copied().flatten().collect();
+        sorted.sort_unstable();
+        let seconds = |percent| nearest_rank(&sorted, percent).map(|delay| delay.as_secs_f64());
+        let sum: Duration = sorted.iter().sum();
+        let variation = |pair: &[Option<Duration>]| match pair {
+            [Some(one), Some(next)] => Some(one.abs_diff(*next).as_secs_f64()),
+            _ => None,
+        };
+        let pairs = by_number.windows(2).filter_map(variation);
+        let (count, total) = pairs.fold((0_u64, 0.0), |(n, sum), next| (n + 1, sum + next));
+        Some(Delays {
+            mean: sum.as_secs_f64() / sorted.len() as f64,
+            p50: seconds(50)?,
+            p99: seconds(99)?,
+            max: seconds(100)?,
+            jitter: self.jitter(),
+            ipdv: if count == 0 { 0.0 } else { total / count as f64 },
+        })
+    }
+
+    /// Returns the interarrival jitter after the last arrival, seconds.
+    fn jitter(&self) -> f64 {
+        let both = |(&sent, &arrived): (&Time, &Option<Time>)| Some((arrived?, sent));
+        let mut packets: Vec<(Time, Time)> =
+            self.sent.iter().zip(&self.arrived).filter_map(both).collect();
+        packets.sort_unstable();
+        let delays: Vec<Duration> =
+            packets.iter().map(|&(arrived, sent)| arrived.since(sent)).collect();
+        // J(i) = J(i-1) + (|D(i-1,i)| - J(i-1)) / 16
+        delays.windows(2).fold(0.0, |jitter, pair| match pair {
+            [one, next] => jitter + (one.abs_diff(*next).as_secs_f64() - jitter) / 16.0,
+            _ => jitter,
+        })
+    }
+
     /// Returns the delay of the latest packet that left in `from..until` and has arrived.
     pub fn latest_delay(&self, from: Time, until: Time) -> Option<Duration> {
         let packets = self.sent.iter().zip(&self.arrived).rev();
@@ -137,8 +196,13 @@ fn rate_bps(packets: u64, octets: u32, span: Duration) -> u64 {
 
 /// Returns the nearest-rank percentile of sorted delays, milliseconds.
 fn percentile(sorted: &[Duration], percent: usize) -> Option<f64> {
+    nearest_rank(sorted, percent).map(|delay| delay.as_secs_f64() * 1e3)
+}
+
+/// Returns the nearest-rank percentile of sorted delays; `None` if there are none.
+fn nearest_rank(sorted: &[Duration], percent: usize) -> Option<Duration> {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    sorted.get(rank - 1).map(|delay| delay.as_secs_f64() * 1e3)
+    sorted.get(rank - 1).copied()
 }
 
 #[cfg(test)]
@@ -177,6 +241,37 @@ mod tests {
         assert_eq!((nothing.packets, nothing.loss, nothing.delay_p50_ms), (0, 0.0, None));
         let backwards = trace().figures(Time::from_millis(900), Time::from_millis(100));
         assert_eq!(backwards.packets, 0);
+    }
+
+    /// Packets every 10 ms with delays of 1, 3, 2 and 6 ms; the one between the last two is lost.
+    #[test]
+    fn delays_and_their_variation_follow_the_rfcs() {
+        let mut trace = Trace::new(100);
+        assert_eq!(trace.delays(), None);
+        for (number, delay) in [Some(1), Some(3), Some(2), None, Some(6)].into_iter().enumerate() {
+            let at = 10 * number as u64;
+            trace.leave(Time::from_millis(at));
+            if let Some(delay) = delay {
+                trace.arrive(number as u64, Time::from_millis(at + delay));
+            }
+        }
+        let delays = trace.delays().unwrap();
+        assert_eq!((delays.mean, delays.p50, delays.p99, delays.max), (0.003, 0.002, 0.006, 0.006));
+        // Differences of 2, 1 and 4 ms between arrivals; the lost packet separates the last pair for RFC 3393.
+        let jitter = [2.0, 1.0, 4.0].iter().fold(0.0, |j, d| j + (d - j) / 16.0);
+        assert!((delays.jitter - jitter / 1e3).abs() < 1e-12, "{delays:?}");
+        assert!((delays.ipdv - 0.0015).abs() < 1e-12, "{delays:?}");
+    }
+
+    /// A packet that overtakes another is compared with the one that arrived before it.
+    #[test]
+    fn jitter_follows_the_order_of_arrival() {
+        let mut trace = Trace::new(100);
+        (0..2).for_each(|number| trace.leave(Time::from_millis(number)));
+        trace.arrive(1, Time::from_millis(5));
+        trace.arrive(0, Time::from_millis(9));
+        let delays = trace.delays().unwrap();
+        assert!((delays.jitter - 0.005 / 16.0).abs() < 1e-12, "{delays:?}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod fluid;
 mod fluid_paths;
 mod interfaces;
 pub(crate) mod links;
+mod message_hook;
 mod multicast;
 mod packet_filter;
 mod processing;
@@ -32,6 +33,7 @@ use crate::fluid::Fluids;
 use crate::host::{Host, Verdict};
 use crate::ids::{FluidId, NodeId, StreamId};
 use crate::log::{LogEntry, LogEvent, Loss};
+use crate::message_hook::{Direction, MessageHook};
 use crate::multicast::Groups;
 use crate::packet::{Body, Packet};
 use crate::traffic::StreamState;
@@ -80,6 +82,8 @@ pub struct Network {
     pub(crate) attempts: bool,
     /// Captured packets of the nodes whose signalling is captured.
     pub(crate) captured: BTreeMap<NodeId, Vec<CapturedPacket>>,
+    /// Hook that sees the signalling messages on all links, if any.
+    message_hook: Option<Box<dyn MessageHook>>,
     pub(crate) effects: Effects<Event>,
 }
 
@@ -99,6 +103,7 @@ impl Network {
             log: Vec::new(),
             attempts: false,
             captured: BTreeMap::new(),
+            message_hook: None,
             effects: Effects::new(),
         }
     }
@@ -184,6 +189,18 @@ impl Network {
     pub fn run_until(&mut self, until: Time) {
         while self.step(until) {}
         self.now = self.now.max(until);
+    }
+
+    /// Processes at most `most` events up to and including `until`. Returns whether there are no more; the time is then
+    /// `until`, otherwise that of the last event.
+    pub fn run_events(&mut self, until: Time, most: u64) -> bool {
+        for _ in 0..most {
+            if !self.step(until) {
+                self.now = self.now.max(until);
+                return true;
+            }
+        }
+        false
     }
 
     /// Processes events until a node reports one that `wanted` accepts, and returns its time and node; `None` if there
@@ -292,13 +309,17 @@ impl Network {
         true
     }
 
-    fn arrive(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
+    fn arrive(&mut self, node: NodeId, interface: InterfaceId, mut packet: Packet) {
         if self.hosts[node.0].ports.get(interface).is_some_and(|port| port.removed.is_some()) {
             return self.lose(node, &packet, Loss::NoRoute);
         }
         // Packets from a node to itself use no link.
-        if self.is_capturing() && !self.hosts[node.0].interfaces.is_local(packet.source) {
+        let observes = self.is_capturing() || self.message_hook.is_some();
+        if observes && !self.hosts[node.0].interfaces.is_local(packet.source) {
             self.capture_packet(node, interface, &packet);
+            if !self.passes_hook((node, interface), Direction::In, &mut packet) {
+                return self.lose(node, &packet, Loss::Fault);
+            }
         }
         if packet.destination.is_multicast() {
             return self.arrive_for_group(node, interface, &packet);
@@ -351,9 +372,10 @@ impl Network {
         self.drive(node, Input::Datagram(packet.protocol, datagram));
     }
 
-    /// Records a lost packet. Lost data packets are absent from their trace; for signalling the log has place and
-    /// reason.
+    /// Records a lost packet. Lost data packets are absent from their trace, and counted; for signalling the log has place
+    /// and reason.
     pub(crate) fn lose(&mut self, node: NodeId, packet: &Packet, loss: Loss) {
+        self.count_dropped(packet);
         if matches!(packet.body, Body::Signalling(_)) {
             self.note(node, LogEvent::Lost(loss));
         }

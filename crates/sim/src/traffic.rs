@@ -53,6 +53,8 @@ pub(crate) struct StreamState {
     pub(crate) departures: Departures,
     pub(crate) sent: u64,
     pub(crate) received: u64,
+    /// Number of packets that were dropped on their way.
+    pub(crate) dropped: u64,
     pub(crate) trace: Trace,
     /// Traces of a stream to a group at each member that it has reached.
     pub(crate) at_members: BTreeMap<NodeId, Trace>,

@@ -1,6 +1,8 @@
 //! Networks of nodes in virtual time: the behaviour of data and signalling, and its determinism.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use earmark_core::{Hop, InterfaceId, Prefix, Rate, Route, Secret, Time};
@@ -8,7 +10,8 @@ use earmark_node::{Command, Event, Listen, NodeConfig};
 use earmark_rsvp::integrity::{Algorithm, Directions, HandshakeMode, Key, Settings};
 use earmark_rsvp::{self as rsvp, Application};
 use earmark_sim::{
-    Keep, LinkEnd, LinkSpec, LogEntry, LogEvent, Network, NodeId, Source, StreamId, TrafficPattern,
+    Direction, HookedMessage, Keep, LinkEnd, LinkSpec, LogEntry, LogEvent, MessageAction,
+    MessageHook, Network, NodeId, Source, StreamId, TrafficPattern,
 };
 use earmark_wire::intserv::TokenBucket;
 use earmark_wire::ipv4;
@@ -402,4 +405,59 @@ fn tap_records_packets_of_a_node() {
     assert!(messages[6..].iter().all(|&kind| kind == Ack));
     assert!(tapped.is_sorted_by_key(|tapped| tapped.at));
     assert!(net.network.take_captured(net.h1).is_empty(), "no tap there");
+}
+
+/// Messages that a hook has seen.
+type Seen = Rc<RefCell<Vec<(NodeId, Direction, Vec<u8>)>>>;
+
+/// Sees the messages at all interfaces, and replaces or drops them by a rule.
+struct Hook {
+    seen: Seen,
+    rule: fn(&HookedMessage<'_>) -> MessageAction,
+}
+
+impl MessageHook for Hook {
+    fn message(&mut self, message: &HookedMessage<'_>) -> MessageAction {
+        let packet =
+            ipv4::Packet::parse(message.packet.expect("a valid packet")).expect("a packet");
+        assert_eq!(packet.payload(), message.octets);
+        assert_eq!(IpAddr::from(packet.source()), message.source);
+        let octets = message.octets.to_vec();
+        self.seen.borrow_mut().push((message.node, message.direction, octets));
+        (self.rule)(message)
+    }
+}
+
+#[test]
+fn hook_sees_messages_and_may_drop_or_replace_them() {
+    let play = |rule: fn(&HookedMessage<'_>) -> MessageAction| {
+        let mut net = net(7);
+        let seen = Seen::default();
+        net.network.set_message_hook(Some(Box::new(Hook { seen: Rc::clone(&seen), rule })));
+        net.reserve(2);
+        net.run(20);
+        let reserved = net.network.traffic_control(net.r1).count();
+        assert!(seen.borrow().iter().all(|(node, ..)| [net.h1, net.r1, net.h2].contains(node)));
+        (seen.take(), reserved)
+    };
+    let (seen, reserved) = play(|_| MessageAction::Pass);
+    assert_eq!(reserved, 1);
+    let ways = [Direction::Out, Direction::In];
+    let [sent, received] = ways.map(|way| seen.iter().filter(|(_, seen, _)| *seen == way).count());
+    assert!(
+        sent == received && sent > 20,
+        "refreshes of three nodes in both directions: {sent}, {received}"
+    );
+    let (_, reserved) = play(|_| MessageAction::Drop);
+    assert_eq!(reserved, 0);
+    // Without its last octet, a message is malformed.
+    let (seen, reserved) = play(|message| match message.direction {
+        Direction::Out => MessageAction::Replace(message.octets[..message.octets.len() - 1].into()),
+        Direction::In => MessageAction::Pass,
+    });
+    assert_eq!(reserved, 0);
+    let [(_, Direction::Out, sent), (_, Direction::In, received), ..] = &seen[..] else {
+        panic!("{seen:?}")
+    };
+    assert_eq!(received[..], sent[..sent.len() - 1]);
 }

@@ -44,13 +44,15 @@ impl Network {
         let _ = port.egress.change(self.now, Reservations::orphan);
         let _ = port.egress.change(self.now, Reservations::reap);
         let mut at = self.now;
+        let mut dropped = Vec::new();
         loop {
             match port.egress.next(at) {
-                Next::Transmit(_) => {}
+                Next::Transmit(packet) => dropped.push(packet),
                 Next::Wait(until) if until > at => at = until,
                 Next::Wait(_) | Next::Idle => break,
             }
         }
+        dropped.iter().for_each(|packet| self.count_dropped(packet));
         self.declassify_all_fluids(node, interface);
     }
 

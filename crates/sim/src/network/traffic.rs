@@ -22,10 +22,17 @@ impl Network {
         let pattern = source.pattern.clone();
         let mut departures = Departures::new(pattern, source.packet_octets, starts, &mut random);
         let first = departures.next(&mut random);
-        let (at_members, sent, received) = (BTreeMap::new(), 0, 0);
-        let running =
-            StreamState { source, address, random, departures, sent, received, trace, at_members };
-        self.streams.push(running);
+        self.streams.push(StreamState {
+            source,
+            address,
+            random,
+            departures,
+            sent: 0,
+            received: 0,
+            dropped: 0,
+            trace,
+            at_members: BTreeMap::new(),
+        });
         if let Some(first) = first {
             self.enter(first, Scheduled::Leave(id));
         }
@@ -56,6 +63,19 @@ impl Network {
     pub fn counts(&self, stream: StreamId) -> (u64, u64) {
         let StreamState { sent, received, .. } = self.streams[stream.0];
         (sent, received)
+    }
+
+    /// Returns the number of packets of a stream that have been dropped so far: by a full queue, a packet filter, or for
+    /// want of a route. The rest of the packets that have not been received are on their way.
+    pub fn dropped_packets(&self, stream: StreamId) -> u64 {
+        self.streams[stream.0].dropped
+    }
+
+    /// Counts a packet as dropped, if it is of a stream.
+    pub(crate) fn count_dropped(&mut self, packet: &Packet) {
+        if let Body::Data { stream, .. } = packet.body {
+            self.streams[stream].dropped += 1;
+        }
     }
 
     /// Returns the trace of a stream so far; empty if only counts are recorded. A packet to a group is received when
@@ -121,8 +141,9 @@ impl Network {
         if let Some(next) = running.departures.next(&mut running.random) {
             self.enter(next, Scheduled::Leave(stream));
         }
-        if let Some(interface) = self.hosts[node.0].routes_to(packet.destination) {
-            self.send(node, interface, packet);
+        match self.hosts[node.0].routes_to(packet.destination) {
+            Some(interface) => self.send(node, interface, packet),
+            None => self.count_dropped(&packet),
         }
     }
 }

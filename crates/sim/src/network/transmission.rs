@@ -7,13 +7,18 @@ use earmark_core::{InterfaceId, Time};
 use super::{Network, Scheduled};
 use crate::NodeId;
 use crate::log::{LogEvent, Loss};
+use crate::message_hook::Direction;
 use crate::packet::{Body, Packet};
 use crate::scheduler::Next;
 
 impl Network {
     /// Appends a packet to the queue of an interface.
     pub(crate) fn send(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
-        let (now, signalling) = (self.now, matches!(packet.body, Body::Signalling(_)));
+        let now = self.now;
+        let stream = match packet.body {
+            Body::Data { stream, .. } => Some(stream),
+            Body::Signalling(_) => None,
+        };
         let loss = match self.hosts[node.0].ports.get_mut(interface) {
             Some(port) if port.up => {
                 if port.egress.enqueue(now, packet) {
@@ -23,8 +28,9 @@ impl Network {
             }
             _ => Loss::NoRoute,
         };
-        if signalling {
-            self.note(node, LogEvent::Lost(loss));
+        match stream {
+            Some(stream) => self.streams[stream].dropped += 1,
+            None => self.note(node, LogEvent::Lost(loss)),
         }
     }
 
@@ -68,8 +74,11 @@ impl Network {
     }
 
     /// Puts a packet on the link, until the link is free again.
-    fn transmit(&mut self, node: NodeId, interface: InterfaceId, packet: Packet) {
+    fn transmit(&mut self, node: NodeId, interface: InterfaceId, mut packet: Packet) {
         self.capture_packet(node, interface, &packet);
+        if !self.passes_hook((node, interface), Direction::Out, &mut packet) {
+            return self.lose(node, &packet, Loss::Fault);
+        }
         let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
             return;
         };
