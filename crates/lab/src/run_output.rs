@@ -14,12 +14,17 @@ pub use timeline::{timeline, timeline_svg};
 
 #[cfg(test)]
 mod tests {
-    use earmark_scenario::{Attempted, FlowOutcome, Outcome, Received};
+    use earmark_core::outcome::Kind;
+    use earmark_scenario::{Attempted, FlowOutcome, Outcome, Received, Reported};
+    use earmark_sim::Delays;
 
     /// Outcomes with a flow that r1 refuses at first; with the second seed, always.
     pub(super) fn outcomes() -> Vec<Outcome> {
         let run = |seed: u64| {
-            let attempt = |at, node: &str, granted| Attempted { at, node: node.into(), granted };
+            let attempt = |at, node: &str, granted: bool| {
+                let available = (!granted).then_some(20_000);
+                Attempted { at, node: node.into(), granted, available }
+            };
             let flow = FlowOutcome {
                 flows: "test".into(),
                 from: "h0".into(),
@@ -32,8 +37,29 @@ mod tests {
                     attempt(1.52, "r1", false),
                     attempt(3.75, "r1", seed == 1),
                 ],
+                reports: match seed {
+                    1 => vec![Reported {
+                        at: 2.25,
+                        node: "h0".into(),
+                        outcome: earmark_core::outcome::Outcome::of(Kind::Whole),
+                    }],
+                    _ => Vec::new(),
+                },
                 path: None,
-                received: Received { sent: 10, arrived: 9, rates: vec![100_000, 96_000] },
+                received: Received {
+                    sent: 10,
+                    arrived: 9,
+                    lost: 1,
+                    delay: (seed == 1).then_some(Delays {
+                        mean: 0.25,
+                        p50: 0.2,
+                        p99: 0.5,
+                        max: 0.75,
+                        jitter: 0.125,
+                        ipdv: 0.0625,
+                    }),
+                    rates: vec![100_000, 96_000],
+                },
             };
             Outcome {
                 scenario: "a, b".into(),

@@ -52,14 +52,17 @@ impl Stream {
                 let (sent, arrived) = network.counts(stream);
                 let trace = network.trace(stream);
                 let rates = trace.arrival_rates(Time::ZERO, end, Duration::from_secs(1));
-                Received { sent, arrived, rates }
+                let lost = network.dropped_packets(stream);
+                Received { sent, arrived, lost, delay: trace.delays(), rates }
             }
             Stream::Fluid(stream, packet) => {
                 let (sent, arrived) = network.fluid_octets(stream);
                 let packets =
                     |octets: u64| (octets + u64::from(packet / 2)) / u64::from(packet.max(1));
                 let rates = network.fluid_rates(stream, end);
-                Received { sent: packets(sent), arrived: packets(arrived), rates }
+                let (sent, arrived) = (packets(sent), packets(arrived));
+                let lost = sent.saturating_sub(arrived);
+                Received { sent, arrived, lost, delay: None, rates }
             }
         }
     }

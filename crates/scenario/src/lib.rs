@@ -5,7 +5,9 @@
 //! - [`load`]: both from files, with [overrides](Override) for keys of the scenario.
 //! - [`processing`]: the time that daemons take, by cost profiles.
 //! - [`play`]: one run of a scenario with one seed, in the simulator. Returns an [`Outcome`]: plain data, the same
-//!   for the same seed, byte for byte. [`play_tapped`] captures the signalling of a node or link, too.
+//!   for the same seed, byte for byte. [`play_tapped`] captures the signalling of a node or link, too, and a
+//!   [`ScenarioRun`] is played in parts.
+//! - [`tables`]: outcomes as rows, for CSV files and data frames.
 //! - [`explore`](explore::explore): random networks, flows and faults, and the invariants that must hold.
 //!
 //! Flows are drawn before the run ([`flow_schedule`]), each from a random stream of its own, so that two runs with
@@ -33,12 +35,14 @@ mod pending_reservation;
 mod play;
 pub mod processing;
 mod protocols;
+mod reported_outcomes;
 mod reservation;
 mod routing;
 mod sampling;
 mod scenario;
 mod scenario_network;
 mod scheduler;
+pub mod tables;
 pub mod topology;
 mod value_syntax;
 mod values;
@@ -54,11 +58,11 @@ pub use files::{LoadError, load, load_text};
 pub use lifetime::{Lifetime, LifetimeLaw};
 pub use middlebox::Middlebox;
 pub use outcome::{
-    Attempted, FlowOutcome, Group, Outcome, PathOutcome, ProcessorOutcome, Received,
+    Attempted, FlowOutcome, Group, Outcome, PathOutcome, ProcessorOutcome, Received, Reported,
 };
 pub use overrides::{NoOverride, Override};
 pub use path_request::{PathEvent, PathRequest};
-pub use play::{PlayError, play};
+pub use play::{PlayError, ScenarioRun, play};
 pub use protocols::{CommonSettings, End, Protocols, Proxy, ScenarioProtocol, Setting, Variant};
 pub use reservation::ReservationRequest;
 pub use routing::Returns;

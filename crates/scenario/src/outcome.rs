@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use earmark_sim::Delays;
 use serde::Serialize;
 
 /// Outcome of one run of a scenario. Times are seconds from its start.
@@ -81,6 +82,8 @@ pub struct FlowOutcome {
     pub retries: u64,
     /// All attempts.
     pub attempts: Vec<Attempted>,
+    /// What the applications at its ends were told about the reservation, oldest first.
+    pub reports: Vec<Reported>,
     /// Path that it has opened through firewalls, if it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathOutcome>,
@@ -114,6 +117,20 @@ pub struct Attempted {
     pub node: String,
     /// Whether it was granted.
     pub granted: bool,
+    /// Rate that the node would have granted in its place, bits per second, if it was refused and this is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available: Option<u64>,
+}
+
+/// An outcome that an application at an end of a flow was told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reported {
+    /// Time.
+    pub at: f64,
+    /// Node of the application: the source or the destination.
+    pub node: String,
+    /// The outcome.
+    pub outcome: earmark_core::outcome::Outcome,
 }
 
 /// Received data of a flow.
@@ -123,6 +140,10 @@ pub struct Received {
     pub sent: u64,
     /// Packets received.
     pub arrived: u64,
+    /// Packets dropped; the others that have not arrived are on their way. Fluid is lost or arrives at once.
+    pub lost: u64,
+    /// One-way delays of the received packets, seconds, if data is simulated packet by packet.
+    pub delay: Option<Delays>,
     /// Received rate in each second of the run, bits per second.
     pub rates: Vec<u64>,
 }

@@ -26,8 +26,8 @@ pub(crate) struct PendingReservation {
     pub(crate) completed: Option<Time>,
     /// Number of attempts after the first at a node, until it was complete.
     pub(crate) retries: u64,
-    /// All attempts: time, node, and whether granted.
-    pub(crate) attempts: Vec<(Time, NodeId, bool)>,
+    /// All attempts, with their times and nodes.
+    pub(crate) attempts: Vec<(Time, NodeId, Attempt)>,
 }
 
 /// Times with a reservation.
@@ -185,7 +185,7 @@ impl ReservationTracker {
         };
         let Some(flow) = self.flows.get_mut(&number) else { return };
         let is_first = flow.attempted_at.insert(node);
-        flow.attempts.push((at, node, granted));
+        flow.attempts.push((at, node, *attempt));
         if !self.routers.contains(&node) {
             return;
         }

@@ -1,11 +1,13 @@
 //! One run of a scenario.
 
+mod flow_outcomes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use earmark_core::Time;
 use earmark_core::random::{RandomStreams, Stream as Dice};
-use earmark_core::{Endpoint, Time};
 use earmark_sim::{Keep, Network, NodeId, ProcessorUse, Source, TrafficPattern};
 
 use crate::build::Built;
@@ -14,12 +16,11 @@ use crate::error::ScenarioError;
 use crate::faults::FaultSchedule;
 use crate::flow_schedule::{self, ScheduledFlow};
 use crate::lifetime::LifetimeLaw;
-use crate::outcome::{
-    Attempted, FlowOutcome, Group, Outcome, PathOutcome, ProcessorOutcome, Received,
-};
-use crate::path_request::{PathRequest, PathTracker};
-use crate::pending_reservation::{PendingReservation, ReservationTracker};
+use crate::outcome::{Group, Outcome, ProcessorOutcome};
+use crate::path_request::PathTracker;
+use crate::pending_reservation::ReservationTracker;
 use crate::protocols::{self, ScenarioProtocol};
+use crate::reported_outcomes::ReportTracker;
 use crate::reservation::ReservationRequest;
 use crate::routing::Routing;
 use crate::scenario::Scenario;
@@ -80,38 +81,23 @@ pub(crate) fn play_prepared<P>(
     seed: u64,
     prepare: impl FnOnce(&mut Network, &[NodeId]) -> P,
 ) -> Result<(Outcome, Network, P), PlayError> {
-    scenario.check(topology)?;
-    let protocol = scenario.reserving_protocol()?;
-    let mut run = ScenarioRun::new(scenario, protocol, topology, seed);
+    let mut run = ScenarioRun::begin(scenario, topology, seed)?;
     let prepared = prepare(&mut run.network, &run.nodes);
-    let mut steps: BTreeSet<(Time, Step, usize)> = BTreeSet::new();
-    for (number, flow) in run.schedule.iter().enumerate() {
-        steps.insert((flow.starts, Step::Start, number));
-        steps.insert((flow.ends, Step::End, number));
-        steps.extend(flow.reserves.map(|at| (at, Step::Reserve, number)));
-        steps.extend(flow.exposes.map(|at| (at, Step::Expose, number)));
-        steps.extend(flow.opens.map(|at| (at, Step::Open, number)));
-        if flow.closes < flow.ends {
-            steps.insert((flow.closes, Step::Close, number));
-        }
-    }
-    while let Some((at, step, number)) = steps.pop_first() {
-        run.run_until(at);
-        let next = match step {
-            Step::Start => run.start(number),
-            Step::Reserve => run.reserve(number),
-            Step::Expose => run.expose(number),
-            Step::Open => run.open(number),
-            Step::Close => run.close(number),
-            Step::Check => run.check(number),
-            Step::End => run.end(number),
-        };
-        // Steps after the end of the flow are dropped.
-        steps.extend(next.filter(|(at, ..)| *at < run.schedule[number].ends));
-    }
-    run.run_until(Time::ZERO + scenario.duration);
+    while !run.advance(run.end(), u64::MAX) {}
     let (outcome, network) = run.finish();
     Ok((outcome, network, prepared))
+}
+
+/// Returns the steps of a flow that are known from the beginning.
+fn steps_of((number, flow): (usize, &ScheduledFlow)) -> Vec<(Time, Step, usize)> {
+    let mut steps = vec![(flow.starts, Step::Start, number), (flow.ends, Step::End, number)];
+    steps.extend(flow.reserves.map(|at| (at, Step::Reserve, number)));
+    steps.extend(flow.exposes.map(|at| (at, Step::Expose, number)));
+    steps.extend(flow.opens.map(|at| (at, Step::Open, number)));
+    if flow.closes < flow.ends {
+        steps.push((flow.closes, Step::Close, number));
+    }
+    steps
 }
 
 /// Rollback state of a flow.
@@ -124,7 +110,9 @@ struct RollbackState {
 /// Maximum interval between reads of the log.
 const LOG_INTERVAL: Duration = Duration::from_millis(500);
 
-struct ScenarioRun<'a> {
+/// A run of a scenario that is played in parts: [`advance`](ScenarioRun::advance) any number of times, then
+/// [`finish`](ScenarioRun::finish). The outcome does not depend on the parts; [`play`] plays all at once.
+pub struct ScenarioRun<'a> {
     scenario: &'a Scenario,
     protocol: &'static dyn ScenarioProtocol,
     topology: &'a Topology,
@@ -134,10 +122,13 @@ struct ScenarioRun<'a> {
     network: Network,
     nodes: Vec<NodeId>,
     schedule: Vec<ScheduledFlow>,
+    /// Steps of the flows that are still to come.
+    steps: BTreeSet<(Time, Step, usize)>,
     /// Data streams of flows, by number.
     streams: Vec<Option<Stream>>,
     tracker: ReservationTracker,
     path_tracker: PathTracker,
+    reports: ReportTracker,
     /// Rollback state of flows, by number, since their first request.
     rollbacks: BTreeMap<usize, RollbackState>,
     /// Times until reservations were complete.
@@ -150,12 +141,17 @@ struct ScenarioRun<'a> {
 }
 
 impl<'a> ScenarioRun<'a> {
-    fn new(
+    /// Begins a run at time zero. Nothing is played so far.
+    ///
+    /// # Errors
+    /// The scenario does not match its topology.
+    pub fn begin(
         scenario: &'a Scenario,
-        protocol: &'static dyn ScenarioProtocol,
         topology: &'a Topology,
         seed: u64,
-    ) -> ScenarioRun<'a> {
+    ) -> Result<ScenarioRun<'a>, PlayError> {
+        scenario.check(topology)?;
+        let protocol = scenario.reserving_protocol()?;
         let paths = topology.paths();
         let Built { mut network, nodes, routing, .. } =
             build_of(scenario, (protocol, topology), seed, &|_| {});
@@ -165,8 +161,10 @@ impl<'a> ScenarioRun<'a> {
             nodes.iter().enumerate().filter(is_router).map(|(_, node)| *node).collect();
         let schedule = flow_schedule::draw(scenario, topology, seed);
         let outcome = Outcome { scenario: scenario.name.clone(), seed, ..Outcome::default() };
-        ScenarioRun {
+        Ok(ScenarioRun {
+            steps: schedule.iter().enumerate().flat_map(steps_of).collect(),
             path_tracker: PathTracker::default(),
+            reports: ReportTracker::default(),
             tracker: ReservationTracker::new(routers, Time::ZERO + scenario.discard),
             streams: vec![None; schedule.len()],
             rollbacks: BTreeMap::new(),
@@ -183,30 +181,83 @@ impl<'a> ScenarioRun<'a> {
             nodes,
             schedule,
             outcome,
+        })
+    }
+
+    /// Plays until a time, which is included, or the end of the scenario if that is earlier, but at most about so many
+    /// events. Returns whether that time is reached; otherwise the next call continues.
+    pub fn advance(&mut self, until: Time, most_events: u64) -> bool {
+        let until = until.min(self.end());
+        let last = self.network.event_count().saturating_add(most_events);
+        loop {
+            let due = self.steps.first().map(|step| step.0).filter(|due| *due <= until);
+            if !self.advance_network(due.unwrap_or(until), last) {
+                return false;
+            }
+            let Some((_, step, number)) = due.and_then(|_| self.steps.pop_first()) else {
+                return true;
+            };
+            let next = match step {
+                Step::Start => self.start(number),
+                Step::Reserve => self.reserve(number),
+                Step::Expose => self.expose(number),
+                Step::Open => self.open(number),
+                Step::Close => self.close(number),
+                Step::Check => self.check(number),
+                Step::End => self.end_flow(number),
+            };
+            // Steps after the end of the flow are dropped.
+            self.steps.extend(next.filter(|(at, ..)| *at < self.schedule[number].ends));
         }
     }
 
-    fn run_until(&mut self, at: Time) {
-        while let Some(due) = self.faults.next().filter(|due| *due <= at) {
-            self.network.run_until(due);
-            let ScenarioRun { faults, network, nodes, topology, routing, .. } = self;
-            faults.apply(network, nodes, topology, routing);
-        }
-        // Not all at once: the log of minutes of a large network would take more memory than the network.
+    /// Advances the network until a time, or until it has processed the event of this number; returns whether the time is
+    /// reached.
+    fn advance_network(&mut self, at: Time, last_event: u64) -> bool {
         loop {
-            let next = self.network.now() + LOG_INTERVAL;
-            self.network.run_until(next.min(at));
+            // Not all at once: the log of minutes of a large network would take more memory than the network.
+            let due = self.faults.next().filter(|due| *due <= at);
+            let until = (self.network.now() + LOG_INTERVAL).min(due.unwrap_or(at));
+            let most = last_event.saturating_sub(self.network.event_count());
+            let is_reached = self.network.run_events(until, most);
             self.read_log();
-            if self.network.now() >= at {
-                return;
+            if !is_reached {
+                return false;
+            }
+            if due.is_some_and(|due| due <= until) {
+                let ScenarioRun { faults, network, nodes, topology, routing, .. } = self;
+                faults.apply(network, nodes, topology, routing);
+            } else if until == at {
+                return true;
             }
         }
+    }
+
+    /// Returns the time of the end of the scenario.
+    pub fn end(&self) -> Time {
+        Time::ZERO + self.scenario.duration
+    }
+
+    /// Returns the network in its present state. It has the log of its last events only.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// Returns the network, to change it.
+    pub fn network_mut(&mut self) -> &mut Network {
+        &mut self.network
+    }
+
+    /// Returns the nodes, in the order of the topology.
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.nodes
     }
 
     fn read_log(&mut self) {
         let log = self.network.take_log();
         self.path_tracker.process(self.protocol, &log);
         self.tracker.process(&log);
+        self.reports.process(&log);
     }
 
     fn start(&mut self, number: usize) -> Option<(Time, Step, usize)> {
@@ -242,6 +293,9 @@ impl<'a> ScenarioRun<'a> {
         let now = self.network.now();
         if !self.rollbacks.contains_key(&number) {
             self.tracker.begin(request.number, request.flow(), now, links);
+            if self.scenario.flows[flow.flows].watch {
+                self.reports.begin(request.number, request.nodes);
+            }
         }
         protocols::request(self.protocol, &request, &mut self.network);
         self.read_log();
@@ -271,7 +325,7 @@ impl<'a> ScenarioRun<'a> {
         Some((now + pause, Step::Reserve, number))
     }
 
-    fn end(&mut self, number: usize) -> Option<(Time, Step, usize)> {
+    fn end_flow(&mut self, number: usize) -> Option<(Time, Step, usize)> {
         let flow = self.schedule[number];
         self.close(number);
         let reservation = flow.reserves.and_then(|_| {
@@ -280,6 +334,7 @@ impl<'a> ScenarioRun<'a> {
             protocols::release(self.protocol, &request, &mut self.network);
             reservation
         });
+        self.read_log();
         if let Some(reservation) = &reservation
             && reservation.since >= Time::ZERO + self.scenario.discard
         {
@@ -347,65 +402,11 @@ impl<'a> ScenarioRun<'a> {
         None
     }
 
-    fn path_request(&self, number: usize) -> PathRequest {
-        let flow = &self.schedule[number];
-        PathRequest {
-            application: number as u64 + 1,
-            source: self.addresses[flow.from],
-            destination: Endpoint { address: self.addresses[flow.to], port: flow.port },
-            source_port: flow.port,
-            proxy: self.scenario.flows[flow.flows].proxy,
-        }
-    }
-
-    fn path_outcome(&self, number: usize) -> Option<PathOutcome> {
-        let flow = &self.schedule[number];
-        let application = self.path_request(number).application;
-        let of = |place: usize| self.path_tracker.get(self.nodes[place], application);
-        let path = of(flow.from).or_else(|| of(flow.to))?;
-        let Some(Stream::Packets(stream)) = self.streams[number] else { return None };
-        let trace = self.network.trace(stream);
-        let end = path.ended.unwrap_or(flow.ends);
-        let granted = path.granted.unwrap_or(end);
-        let lost = |from, until| trace.figures(from, until).loss;
-        Some(PathOutcome {
-            asked: path.asked.as_secs_f64(),
-            granted: path.granted.map(Time::as_secs_f64),
-            ended: path.ended.map(Time::as_secs_f64),
-            lost_before: lost(flow.starts, granted),
-            lost_while_open: lost(granted, end),
-            lost_after: lost(end, flow.ends),
-        })
-    }
-
-    fn flow_outcome(&self, number: usize, reservation: Option<PendingReservation>) -> FlowOutcome {
-        let flow = &self.schedule[number];
-        let reservation = reservation.unwrap_or_default();
-        let name = |place: usize| self.topology.nodes[place].name.clone();
-        let attempt = |(at, node, granted): &(Time, NodeId, bool)| Attempted {
-            at: at.as_secs_f64(),
-            node: self.network.name(*node).to_owned(),
-            granted: *granted,
-        };
-        FlowOutcome {
-            flows: self.scenario.flows[flow.flows].name.clone(),
-            from: name(flow.from),
-            to: name(flow.to),
-            reserves: flow.reserves.map(Time::as_secs_f64),
-            completed_after: reservation
-                .completed
-                .map(|completed| completed.since(reservation.since).as_secs_f64()),
-            retries: reservation.retries,
-            attempts: reservation.attempts.iter().map(attempt).collect(),
-            path: self.path_outcome(number),
-            received: self.received(number),
-        }
-    }
-
-    fn received(&self, number: usize) -> Received {
-        let end = Time::ZERO + self.scenario.duration;
-        let stream = self.streams[number];
-        stream.map_or_else(Received::default, |stream| stream.received(&self.network, end))
+    /// Returns the flows that have started and not ended, by the time of their end.
+    fn running_flows(&self) -> Vec<usize> {
+        let has_started = |number: &usize| self.schedule[*number].starts <= self.network.now();
+        let ends = self.steps.iter().filter(|(_, step, _)| *step == Step::End);
+        ends.map(|(.., number)| *number).filter(has_started).collect()
     }
 
     fn request(&self, number: usize) -> ReservationRequest {
@@ -427,11 +428,16 @@ impl<'a> ScenarioRun<'a> {
 
     fn processor_outcome(&self, node: NodeId) -> Option<ProcessorOutcome> {
         let ProcessorUse { busy, turns, lost, longest_queue } = self.network.processor_use(node)?;
-        let busy = share(busy, self.scenario.duration).min(1.0);
+        let busy = share(busy, self.network.now().since(Time::ZERO)).min(1.0);
         Some(ProcessorOutcome { busy, turns, lost, longest_queue })
     }
 
-    fn finish(mut self) -> (Outcome, Network) {
+    /// Ends the run where it is, and returns the outcome so far and the network. Flows that have not ended so far count
+    /// as if they ended now.
+    pub fn finish(mut self) -> (Outcome, Network) {
+        for number in self.running_flows() {
+            self.end_flow(number);
+        }
         let counts = self.tracker.counts;
         self.outcome.events = self.network.event_count();
         self.outcome.attempts = counts.attempts;
@@ -460,6 +466,10 @@ impl<'a> ScenarioRun<'a> {
                 .map(Duration::as_secs_f64)
         };
         self.outcome.waits = (|| Some([quarter(1)?, quarter(2)?, quarter(3)?]))();
+        let played = usize::try_from(self.network.now().as_nanos().div_ceil(1_000_000_000));
+        for flow in &mut self.outcome.watched {
+            flow.received.rates.truncate(played.unwrap_or(usize::MAX));
+        }
         (self.outcome, self.network)
     }
 }

@@ -31,11 +31,19 @@ pub struct ReservationRequest {
     pub priority: Option<u16>,
 }
 
+/// Position of the number of earlier requests in the number of an application.
+const TIME_SHIFT: u32 = 40;
+
+/// Returns the number of the flow of an application.
+pub(crate) fn number_of(application: u64) -> u64 {
+    application & ((1 << TIME_SHIFT) - 1)
+}
+
 impl ReservationRequest {
     /// Returns the number of the application at each end: a new one for each request, since the previous one may still be
     /// ending.
     pub fn application(&self) -> u64 {
-        self.number | self.time << 40
+        self.number | self.time << TIME_SHIFT
     }
 
     /// Returns the packets of the flow.

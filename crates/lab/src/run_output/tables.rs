@@ -1,45 +1,11 @@
-//! CSV files of outcomes: one for each kind of row, joined by the seed and the number of the flow in its run, from 0.
+//! CSV files of outcomes, one for each of their tables.
 
 use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use earmark_scenario::{FlowOutcome, Outcome};
-use serde::Serialize;
-
-/// Columns of `runs.csv`: one row a run.
-const RUNS: &[&str] = &[
-    "scenario",
-    "seed",
-    "events",
-    "attempts",
-    "retries",
-    "refused_retries",
-    "served",
-    "fragmented",
-    "wanted",
-    "completed",
-    "wait_quartile",
-    "wait_median",
-    "wait_upper_quartile",
-];
-/// Columns of `flows.csv`: one row a watched flow. Times are seconds, empty for events that never happened.
-const FLOWS: &[&str] = &[
-    "seed",
-    "flow",
-    "flows",
-    "from",
-    "to",
-    "reserves",
-    "completed_after",
-    "retries",
-    "sent",
-    "arrived",
-];
-/// Columns of `attempts.csv`: one row a reservation attempt on a link.
-const ATTEMPTS: &[&str] = &["seed", "flow", "at", "node", "granted"];
-/// Columns of `rates.csv`: the received rate in each second.
-const RATES: &[&str] = &["seed", "flow", "second", "bps"];
+use earmark_scenario::Outcome;
+use earmark_scenario::tables::{Cell, TABLES, Table};
 
 /// Writes `runs.csv`, `flows.csv`, `attempts.csv` and `rates.csv` into a directory, which is created if it is
 /// missing; each has a header line, even without rows.
@@ -49,58 +15,40 @@ const RATES: &[&str] = &["seed", "flow", "second", "bps"];
 pub fn write_tables(directory: &Path, outcomes: &[Outcome]) -> Result<()> {
     let make = || format!("cannot make {}", directory.display());
     std::fs::create_dir_all(directory).with_context(make)?;
-    let runs = outcomes.iter().map(|run| {
-        let admission = (run.attempts, run.retries, run.refused_retries);
-        let shares = (run.served, run.fragmented);
-        let waits = match run.waits {
-            None => [None; 3],
-            Some(waits) => waits.map(Some),
-        };
-        (&run.scenario, run.seed, run.events, admission, shares, run.wanted, run.completed, waits)
-    });
-    write(&directory.join("runs.csv"), RUNS, runs)?;
-    let rows = watched(outcomes).map(|(seed, number, flow)| {
-        let FlowOutcome { flows, from, to, reserves, completed_after, retries, received, .. } =
-            flow;
-        let times = (reserves, completed_after);
-        (seed, number, flows, from, to, times, retries, received.sent, received.arrived)
-    });
-    write(&directory.join("flows.csv"), FLOWS, rows)?;
-    let rows = watched(outcomes).flat_map(|(seed, number, flow)| {
-        let attempts = flow.attempts.iter();
-        attempts.map(move |attempt| (seed, number, attempt.at, &attempt.node, attempt.granted))
-    });
-    write(&directory.join("attempts.csv"), ATTEMPTS, rows)?;
-    let rows = watched(outcomes).flat_map(|(seed, number, flow)| {
-        let rates = flow.received.rates.iter().enumerate();
-        rates.map(move |(second, bps)| (seed, number, second, bps))
-    });
-    write(&directory.join("rates.csv"), RATES, rows)
+    for table in &TABLES {
+        let file = directory.join(table.name).with_extension("csv");
+        write(&file, table, outcomes)
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
 }
 
-/// Returns all watched flows, with the seeds of their runs and their numbers in these.
-fn watched(outcomes: &[Outcome]) -> impl Iterator<Item = (u64, usize, &FlowOutcome)> {
-    outcomes.iter().flat_map(|outcome| {
-        let flows = outcome.watched.iter().enumerate();
-        flows.map(move |(number, flow)| (outcome.seed, number, flow))
-    })
-}
-
-fn write<R: Serialize>(
-    file: &Path,
-    headings: &[&str],
-    rows: impl Iterator<Item = R>,
-) -> Result<()> {
-    let write = || -> Result<()> {
-        let out = File::create(file)?;
-        let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(out);
-        table.write_record(headings)?;
-        for row in rows {
-            table.serialize(row)?;
+fn write(file: &Path, table: &Table, outcomes: &[Outcome]) -> Result<()> {
+    let mut out = csv::Writer::from_writer(File::create(file)?);
+    out.write_record(table.columns.iter().map(|column| column.name))?;
+    let mut result = Ok(());
+    table.rows(outcomes, |row| {
+        if result.is_ok() {
+            result = out.serialize(row.iter().map(Field).collect::<Vec<_>>());
         }
-        Ok(table.flush()?)
-    };
-    write().with_context(|| format!("cannot write {}", file.display()))
+    });
+    result?;
+    Ok(out.flush()?)
+}
+
+/// A cell in a file.
+struct Field<'r, 'a>(&'r Cell<'a>);
+
+impl serde::Serialize for Field<'_, '_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self.0 {
+            Cell::Text(text) => text.serialize(serializer),
+            Cell::Integer(number) => number.serialize(serializer),
+            Cell::Number(number) => number.serialize(serializer),
+            Cell::Flag(flag) => flag.serialize(serializer),
+            Cell::Empty => serializer.serialize_none(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -121,17 +69,21 @@ mod tests {
         assert_eq!(
             runs,
             "scenario,seed,events,attempts,retries,refused_retries,served,fragmented,wanted,completed,\
-             wait_quartile,wait_median,wait_upper_quartile\n\
+             wait_quartile_s,wait_median_s,wait_upper_quartile_s\n\
              \"a, b\",1,100,10,4,2,0.5,0.125,5,3,0.5,1.0,2.0\n\
              \"a, b\",2,200,20,8,4,0.5,0.125,5,4,,,\n"
         );
         assert_eq!(
             flows,
-            "seed,flow,flows,from,to,reserves,completed_after,retries,sent,arrived\n\
-             1,0,test,h0,h1,1.5,2.25,1,10,9\n2,0,test,h0,h1,1.5,,1,10,9\n"
+            "seed,flow,flows,from,to,reserves_s,completed_after_s,retries,outcome,sent,arrived,lost,\
+             delay_mean_s,delay_p50_s,delay_p99_s,delay_max_s,jitter_s,ipdv_s\n\
+             1,0,test,h0,h1,1.5,2.25,1,whole,10,9,1,0.25,0.2,0.5,0.75,0.125,0.0625\n\
+             2,0,test,h0,h1,1.5,,1,,10,9,1,,,,,,\n"
         );
         assert!(
-            attempts.starts_with("seed,flow,at,node,granted\n1,0,1.5,h0,true\n1,0,1.52,r1,false\n")
+            attempts.starts_with(
+                "seed,flow,at_s,node,granted,available_bit_s\n1,0,1.5,h0,true,\n1,0,1.52,r1,false,20000\n"
+            )
         );
         assert!(rates.ends_with("\n2,0,0,100000\n2,0,1,96000\n"), "{rates}");
         assert_eq!(empty.lines().count(), 1);

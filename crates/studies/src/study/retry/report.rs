@@ -265,9 +265,21 @@ mod tests {
             reserves: Some(250.0),
             completed_after: wait,
             retries: 3,
-            attempts: vec![Attempted { at: 250.0, node: "n1".to_owned(), granted: false }],
+            attempts: vec![Attempted {
+                at: 250.0,
+                node: "n1".to_owned(),
+                granted: false,
+                available: Some(0),
+            }],
+            reports: Vec::new(),
             path: None,
-            received: Received { sent: 9, arrived: 8, rates: vec![100_000; 600] },
+            received: Received {
+                sent: 9,
+                arrived: 8,
+                lost: 1,
+                delay: None,
+                rates: vec![100_000; 600],
+            },
         };
         let retries_at = [("n2".to_owned(), 1), ("n5".to_owned(), 2)].into();
         let late = FlowOutcome::default();
