@@ -11,6 +11,7 @@
 //! - [`nsis`](mod@nsis): set-ups, resident sessions and pings of NSIS, over a chain of daemons.
 //! - [`rates`]: the largest burst, and the largest rate, of state-changing messages that one router handles without a
 //!   loss.
+//! - [`cost_profile`]: the times of this machine for the simulator.
 //! - [`messages`]: the cost of each kind of message of a protocol for one router ([`router`]), and the memory of a
 //!   session.
 //! - [`bytes`]: octets of the messages of GIST, layer by layer.
@@ -26,6 +27,7 @@
 
 pub mod bytes;
 pub mod calls;
+pub mod cost_profile;
 pub mod forwarding;
 pub mod host;
 mod idle_kernel;

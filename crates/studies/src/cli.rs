@@ -4,7 +4,9 @@
 //! usage, 3 a measurement ran but a promise did not hold.
 
 mod bench;
+mod knee;
 mod measurement;
+mod profile;
 mod progress;
 mod report;
 mod reproduce;
@@ -46,6 +48,7 @@ enum Command {
     #[command(subcommand)]
     Bench(bench::Bench),
     Report(report::Report),
+    Profile(profile::Profile),
     Reproduce(reproduce::Reproduce),
     #[command(hide = true)]
     Node(earmark_lab::cli::Node),
@@ -71,6 +74,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Study(study) => study.run(),
         Command::Bench(bench) => bench.run(),
         Command::Report(report) => report.run(),
+        Command::Profile(profile) => profile.run(),
         Command::Reproduce(reproduce) => reproduce.run(),
         Command::Node(node) => node.run(),
         Command::LightHost(host) => host.run(),

@@ -66,9 +66,13 @@ fn widest_page() -> String {
     for kind in [Kind::Bars, Kind::Dots, Kind::Lines] {
         let series = (0..8).map(|n| {
             let points = (0..12).map(move |x| estimate(10_f64.powi((n + x) % 6)).at(f64::from(x)));
-            Series::measured(format!("Boomerang, set-ups by the daemon and refreshes by the kernel {n}"), points)
+            Series::measured(
+                format!("Boomerang, set-ups by the daemon and refreshes by the kernel {n}"),
+                points,
+            )
         });
-        let label = "microseconds of a message from interface to interface, with waking the daemon up";
+        let label =
+            "microseconds of a message from interface to interface, with waking the daemon up";
         section.figure(Figure {
             name: "wide".to_owned(),
             title: "A reservation by each of the protocols in a router with a daemon, from interface to interface".to_owned(),
@@ -79,7 +83,8 @@ fn widest_page() -> String {
         });
     }
     for columns in [2, 4, 6, 9, 12, 15] {
-        let headings: Vec<String> = (0..columns).map(|n| format!("published thousand cycles {n}")).collect();
+        let headings: Vec<String> =
+            (0..columns).map(|n| format!("published thousand cycles {n}")).collect();
         let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
         let mut table = Table::new("wide", "A table", &headings);
         for row in 0..3 {
@@ -95,7 +100,13 @@ fn widest_page() -> String {
     }
     section.leave_out("budapest.table6_rsvp_path_tear_steps.tear_psb_and_path_refresh", "a reason");
     let opening = verdicts::opening(&verdicts::verdicts([&section]), &[&section]);
-    page::page("The overhead of reservation protocols", &[], Some("noisy"), &opening, &[("wide", "Wide", &section)])
+    page::page(
+        "The overhead of reservation protocols",
+        &[],
+        Some("noisy"),
+        &opening,
+        &[("wide", "Wide", &section)],
+    )
 }
 
 fn nothing_is_cut_off_at_any_width() -> Outcome {

@@ -177,6 +177,11 @@ impl CostProfile {
         best.map_or(0.0, |turn| turn.at(sessions as f64))
     }
 
+    /// Returns whether messages of a protocol take time.
+    pub fn has_times(&self, protocol: &str) -> bool {
+        self.turns.iter().any(|turn| turn.protocol == protocol)
+    }
+
     /// Returns the share of a processor that the upkeep of a protocol's sessions takes.
     pub fn upkeep_share(&self, protocol: &str, sessions: usize) -> f64 {
         let of_protocol = self.upkeep.iter().filter(|it| it.protocol == protocol);
@@ -262,6 +267,7 @@ mod tests {
         assert_eq!(of("Resv", Does::Nothing), 3.0);
         assert_eq!(of("Path", Does::Installs), 2.0);
         assert_eq!(of("Path", Does::Sends), 1.0);
+        assert!(profile.has_times("some") && !profile.has_times("other"));
         assert_eq!(profile.microseconds(("other", "Data"), Direction::Received, None, 9), 0.0);
         assert_eq!(profile.microseconds(("some", "Path"), Direction::Sent, None, 9), 0.0);
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use super::knee::Knee;
 use crate::study::retry::{self, Plan, Results};
 
 const RETRY_EXAMPLES: &str = "\
@@ -24,6 +25,7 @@ the results.";
 pub(super) enum Study {
     /// Retries of refused reservations (Pan and Schulzrinne).
     Retry(RetryStudy),
+    Knee(Knee),
 }
 
 #[derive(Debug, clap::Args)]
@@ -50,6 +52,7 @@ impl Study {
     pub(super) fn run(&self) -> Result<ExitCode> {
         match self {
             Study::Retry(retry) => retry.run(),
+            Study::Knee(knee) => knee.run(),
         }
     }
 }

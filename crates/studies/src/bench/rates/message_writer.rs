@@ -57,7 +57,8 @@ impl Protocol {
         }
     }
 
-    pub(super) fn name_in_settings(self) -> &'static str {
+    /// Returns the name of the protocol in settings and scenarios.
+    pub fn name_in_settings(self) -> &'static str {
         match self {
             Protocol::Rsvp => "rsvp",
             Protocol::Boomerang => "boomerang",

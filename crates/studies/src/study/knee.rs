@@ -1,0 +1,136 @@
+//! Knees of simulated routers: with the times of a cost profile, the largest rate of set-ups and releases that goes
+//! through a router without a loss, for each protocol.
+//!
+//! A session lives for half of the window at most, as in the measurement of real daemons
+//! ([`rates`](crate::bench::rates)); but its set-up comes at a random time, by a Poisson process.
+
+use anyhow::{Context, Result};
+use earmark_scenario::processing::Processing;
+use earmark_scenario::topology::Topology;
+use earmark_scenario::{ProcessorOutcome, Scenario, play};
+use serde::Serialize;
+
+use crate::bench::search::Search;
+
+/// Number of sources: a host has a limited number of applications.
+const SOURCES: usize = 32;
+/// Duration of an attempt, and the part at its beginning that does not count.
+const WINDOW: [&str; 2] = ["1s", "400ms"];
+/// Lifetime of a session, seconds.
+const LIFE_S: f64 = 0.25;
+/// Share of the requests that have to be granted; those of the last instants have no time for an answer.
+const GRANTED: f64 = 0.99;
+/// Largest share of a processor that goes on without an end.
+const FULL: f64 = 0.995;
+
+/// The knee of a simulated router.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Knee {
+    /// Name of the protocol.
+    pub protocol: String,
+    /// Largest pairs of a set-up and a release a second, without a loss.
+    pub rate: u32,
+    /// Whether a loss was found above.
+    pub is_found: bool,
+    /// Use of the processor at that rate, 0 to 1.
+    pub busy: f64,
+}
+
+/// Searches for the knee of a protocol; `None` if its messages take no time. `profile` is the name of a built-in profile,
+/// or of a file.
+///
+/// # Errors
+/// The profile cannot be used.
+pub fn knee(protocol: &str, profile: &str, seed: u64) -> Result<Option<Knee>> {
+    let search = Search { first: 100, last: 204_800, step: 10, halvings: 5 };
+    let processing = load(profile)?;
+    if !processing.loaded.as_ref().is_some_and(|profile| profile.has_times(protocol)) {
+        return Ok(None);
+    }
+    let (mut busy, mut is_found) = (0.0, false);
+    let rate = search.largest(|rate| {
+        let router = offer(protocol, &processing, rate, seed)?;
+        match router {
+            Some(router) => busy = router.busy,
+            None => is_found = true,
+        }
+        Ok(router.is_some())
+    })?;
+    Ok(Some(Knee { protocol: protocol.to_owned(), rate, is_found, busy }))
+}
+
+/// Loads a profile.
+fn load(profile: &str) -> Result<Processing> {
+    let profile = profile.to_owned();
+    let mut processing = Processing { profile, nodes: None, speed: 1.0, loaded: None };
+    processing.load(|file| std::fs::read_to_string(file))?;
+    Ok(processing)
+}
+
+/// Offers a rate; returns the use of the router's processor if the load goes through.
+fn offer(
+    protocol: &str,
+    processing: &Processing,
+    rate: u32,
+    seed: u64,
+) -> Result<Option<ProcessorOutcome>> {
+    let topology = Topology::parse(&star()).context("the star is a topology")?;
+    let scenario = Scenario::parse(&scenario(protocol, rate))?;
+    let scenario = Scenario { processing: Some(processing.clone()), ..scenario };
+    let outcome = play(&scenario, &topology, seed)?;
+    let router = *outcome.processors.get("r").context("the router has a processor")?;
+    let granted = outcome.completed as f64 / (outcome.wanted as f64).max(1.0);
+    let goes_through = router.lost == 0 && router.busy < FULL && granted >= GRANTED;
+    Ok(goes_through.then_some(router))
+}
+
+fn scenario(protocol: &str, rate: u32) -> String {
+    let pairs: Vec<String> =
+        (0..SOURCES).map(|number| format!("[\"s{number}\", \"d{number}\"]")).collect();
+    let [window, discarded] = WINDOW;
+    let count = (f64::from(rate) * LIFE_S).ceil();
+    format!(
+        "name = \"knee\"\ntopology = \"none\"\nprotocol = \"{protocol}\"\n\
+         duration = \"{window}\"\ndiscard = \"{discarded}\"\ndata = \"none\"\n\
+         [[flows]]\nname = \"sessions\"\nbetween = [{}]\ncount = {count}\narrivals = \"poisson\"\ninitial = \"none\"\n\
+         lifetime = \"constant {LIFE_S}s\"\nrate = \"1kbit\"\nreserves = \"0s\"\n",
+        pairs.join(", ")
+    )
+}
+
+/// Returns a router between sources and destinations, whose links are never full.
+fn star() -> String {
+    let hosts = || (0..SOURCES).flat_map(|number| [format!("s{number}"), format!("d{number}")]);
+    let nodes: Vec<String> = hosts().map(|name| format!("{{ name = \"{name}\" }}")).collect();
+    let link = |name: String| {
+        format!("{{ ends = [\"{name}\", \"r\"], bandwidth = \"100Gbit\", delay = \"50us\" }}")
+    };
+    let links: Vec<String> = hosts().map(link).collect();
+    format!(
+        "node = [{{ name = \"r\", role = \"router\" }}, {}]\nlink = [{}]\n",
+        nodes.join(", "),
+        links.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 42 us a pass and 41 us with a removal: out and back twice, 166 us at most, so at least 6 024 pairs a second.
+    #[test]
+    fn published_times_of_boomerang_have_their_knee() {
+        let processing = load("pentium-ii-2001").unwrap();
+        let at = |rate| offer("boomerang", &processing, rate, 1).unwrap();
+        let below = at(5_000).expect("83 % of the time");
+        assert!((0.6..0.95).contains(&below.busy), "{below:?}");
+        assert_eq!(at(7_000), None);
+    }
+
+    #[test]
+    fn unknown_profile_is_refused() {
+        let error = knee("rsvp", "vax", 1).unwrap_err();
+        assert!(error.to_string().contains("vax"), "{error:#}");
+        assert_eq!(knee("yessir", "pentium-ii-2001", 1).unwrap(), None, "it has no times");
+    }
+}
