@@ -122,9 +122,9 @@ fn nothing_is_cut_off_at_any_width() -> Outcome {
     host.namespace.run_in(|| -> Outcome {
         let browser = Browser::start(&host)?;
         browser.open(&format!("file://{}", file.display()))?;
-        check(browser.run("return document.scripts.length")? == Value::from(0), "the page has no script")?;
+        check(browser.run("return document.scripts.length")? == 0, "the page has no script")?;
         let hidden = "return [...document.querySelectorAll('details table')].filter((table) => table.checkVisibility()).length";
-        check(browser.run(hidden)? == Value::from(0), "tables are folded")?;
+        check(browser.run(hidden)? == 0, "tables are folded")?;
         for width in WIDTHS {
             browser.resize(width, 1_200)?;
             browser.wait(&format!("window.innerWidth === {width}"))?;
