@@ -1,0 +1,231 @@
+"""Typed outcomes of runs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from . import _earmark
+from ._earmark import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Established:
+    """A reservation is in place; ``extent`` is "whole", "part", "only_here" or "unverified"; "link" for one link."""
+
+    extent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """Bandwidth is available, and nothing is reserved; ``extent`` as for ``Established``."""
+
+    extent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The request was refused ``by`` a node, where ``available_bit_s`` was available; ``None`` if unknown."""
+
+    by: str | None
+    available_bit_s: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The reservation has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """No answer has arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The request was sent; no result is known."""
+
+
+Outcome: TypeAlias = Established | Offered | Refused | Released | TimedOut | Pending
+
+
+def outcome_of(told: Mapping[str, Any]) -> Outcome:
+    """Returns the typed form of an ``outcome`` in the JSON of a run, or of the command ``earmark``."""
+    kind: str = told["kind"]
+    if kind == "refused":
+        by = told["refused_by"] or (told["by"] or {}).get("node")
+        return Refused(by, told["available_bps"])
+    if kind == "unanswered":
+        return TimedOut()
+    if kind == "ended":
+        return Released()
+    if kind == "pending":
+        return Pending()
+    return Offered(kind) if told["offer"] else Established(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt to reserve on a link of a node."""
+
+    at_s: float
+    node: str
+    outcome: Established | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an application at an end of a flow was told."""
+
+    at_s: float
+    node: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """One-way delays of the received packets, seconds."""
+
+    mean_s: float
+    p50_s: float
+    p99_s: float
+    max_s: float
+    jitter_s: float
+    """Interarrival jitter (RFC 3550 section 6.4.1) after the last arrival."""
+    ipdv_s: float
+    """Mean absolute delay variation (RFC 3393) of packets sent one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowOutcome:
+    """Outcome of a watched flow."""
+
+    flows: str
+    source: str
+    destination: str
+    reserves_s: float | None
+    completed_after_s: float | None
+    retries: int
+    attempts: tuple[Attempt, ...]
+    reports: tuple[Report, ...]
+    sent: int
+    arrived: int
+    lost: int
+    delay: Delay | None
+    """``None`` if nothing has arrived, or data is not simulated packet by packet."""
+    rates_bit_s: tuple[int, ...]
+    """Received rate in each second of the run."""
+
+    @staticmethod
+    def _of(flow: Mapping[str, Any]) -> FlowOutcome:
+        received = flow["received"]
+        delay: Mapping[str, float] | None = received["delay"]
+        return FlowOutcome(
+            flows=flow["flows"],
+            source=flow["from"],
+            destination=flow["to"],
+            reserves_s=flow["reserves"],
+            completed_after_s=flow["completed_after"],
+            retries=flow["retries"],
+            attempts=tuple(_attempt(attempt) for attempt in flow["attempts"]),
+            reports=tuple(
+                Report(told["at"], told["node"], outcome_of(told["outcome"]))
+                for told in flow["reports"]
+            ),
+            sent=received["sent"],
+            arrived=received["arrived"],
+            lost=received["lost"],
+            delay=None
+            if delay is None
+            else Delay(**{f"{name}_s": value for name, value in delay.items()}),
+            rates_bit_s=tuple(received["rates"]),
+        )
+
+
+def _attempt(attempt: Mapping[str, Any]) -> Attempt:
+    node: str = attempt["node"]
+    outcome: Established | Refused = (
+        Established("link") if attempt["granted"] else Refused(node, attempt.get("available"))
+    )
+    return Attempt(attempt["at"], node, outcome)
+
+
+class RunOutcome:
+    """Outcome of one run. ``runs``, ``flows``, ``attempts`` and ``rates`` are Arrow tables with the columns of the CSV files
+    of ``earmark-lab simulate``; any library with the Arrow PyCapsule interface reads them without a copy."""
+
+    def __init__(self, native: _earmark.Outcomes) -> None:
+        [self._json] = native.json()
+        self._native = native
+        self._data: dict[str, Any] = json.loads(self._json)
+        self.scenario: str = self._data["scenario"]
+        self.seed: int = self._data["seed"]
+        self.events: int = self._data["events"]
+        self.wanted: int = self._data["wanted"]
+        self.completed: int = self._data["completed"]
+        self.served: float = self._data["served"]
+        self.watched: tuple[FlowOutcome, ...] = tuple(map(FlowOutcome._of, self._data["watched"]))
+
+    def to_json(self) -> str:
+        """Returns the line of ``earmark-lab simulate --json``, without line break."""
+        return self._json
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain data, as ``earmark.simulate``."""
+        data: dict[str, Any] = json.loads(self._json)
+        return data
+
+    @property
+    def runs(self) -> Table:
+        """One row."""
+        return self._native.table("runs")
+
+    @property
+    def flows(self) -> Table:
+        """A row for each watched flow."""
+        return self._native.table("flows")
+
+    @property
+    def attempts(self) -> Table:
+        """A row for each attempt of the watched flows."""
+        return self._native.table("attempts")
+
+    @property
+    def rates(self) -> Table:
+        """A row for each watched flow and second."""
+        return self._native.table("rates")
+
+    def frames(self, library: Literal["pandas", "polars", "pyarrow"] = "pandas") -> dict[str, Any]:
+        """Returns all tables as data frames of a library, by name."""
+        return frames([self], library)
+
+    def __repr__(self) -> str:
+        counts = f"{self.completed} of {self.wanted} reservations completed"
+        return f"<RunOutcome {self.scenario!r}, seed {self.seed}: {counts}>"
+
+
+TABLES = ("runs", "flows", "attempts", "rates")
+
+
+def frames(
+    outcomes: Iterable[RunOutcome], library: Literal["pandas", "polars", "pyarrow"] = "pandas"
+) -> dict[str, Any]:
+    """Returns the tables of several runs as data frames of a library, by name. pandas needs pyarrow, too."""
+    native = _earmark.Outcomes.concatenate([outcome._native for outcome in outcomes])
+    tables = {name: native.table(name) for name in TABLES}
+    if library == "polars":
+        polars: Any = importlib.import_module("polars")
+        return {name: polars.DataFrame(table) for name, table in tables.items()}
+    if library not in ("pandas", "pyarrow"):
+        raise ValueError(f"unknown library {library!r}: use 'pandas', 'polars' or 'pyarrow'")
+    pyarrow: Any = importlib.import_module("pyarrow")
+    read = {name: pyarrow.table(table) for name, table in tables.items()}
+    return read if library == "pyarrow" else {name: table.to_pandas() for name, table in read.items()}
+
+
+def units(table: str) -> dict[str, str | None]:
+    """Returns the unit of each column of a table: "s", "bit/s", "packet", or ``None``."""
+    return {name: unit for name, unit, _ in _earmark.columns(table)}
