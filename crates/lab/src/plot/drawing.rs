@@ -18,7 +18,7 @@ pub fn lines(text: &str, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
-            Some(line) if text_width(line) + text_width(word) + LETTER <= width => {
+            Some(line) if text_width(&format!("{line} {word}")) <= width => {
                 line.push(' ');
                 line.push_str(word);
             }
