@@ -32,9 +32,10 @@
 //!
 //! # Scope and limits
 //! Links connect exactly two nodes. There is no fragmentation, no ARP and no bit error in data. Forwarding and traffic
-//! control take no time of their own, and the work of daemons only with a [`CostModel`]. Multicast trees change everywhere at once, as no protocol for them runs. Packets have no IPv6 flow label,
-//! and messages are sent in IP only, except as [`RsvpOverUdp`] says. Traffic control and packet filters fail only on
-//! request ([`Network::refuse_installations`], [`Network::refuse_filter_rules`]). Fluid passes packet filters. A router
+//! control take no time of their own, and the work of daemons only with a [`CostModel`]. Multicast trees change
+//! everywhere at once, as no protocol for them runs. Packets have no IPv6 flow label, and messages are sent in IP only,
+//! except as [`RsvpOverUdp`] says. Traffic control and packet filters fail only on request
+//! ([`Network::refuse_installations`], [`Network::refuse_filter_rules`]). Fluid passes packet filters. A router
 //! with a packet filter is the destination of no stream.
 //!
 //! # Validation

@@ -205,21 +205,18 @@ impl TurnCost {
 
     /// Returns the time with a number of sessions.
     fn at(&self, sessions: f64) -> f64 {
-        let points: Vec<(f64, f64)> = self
-            .sessions
-            .iter()
-            .map(|n| f64::from(*n))
-            .zip(self.microseconds.iter().copied())
-            .collect();
-        let above = points.iter().position(|(n, _)| *n >= sessions);
-        let (a, b) = match (points.as_slice(), above) {
-            ([(_, us)], _) | ([(_, us), ..], Some(0)) => return *us,
-            (points, Some(above)) => (points[above - 1], points[above]),
-            ([.., a, b], None) => (*a, *b),
-            ([], None) => return 0.0,
+        let point = |index: usize| {
+            let (sessions, us) = (self.sessions.get(index)?, self.microseconds.get(index)?);
+            Some((f64::from(*sessions), *us))
         };
+        let above = self.sessions.partition_point(|number| f64::from(*number) < sessions);
+        let last = self.sessions.len().saturating_sub(1);
+        let Some(before) = above.min(last).checked_sub(1) else {
+            return point(0).map_or(0.0, |(_, us)| us);
+        };
+        let Some((a, b)) = point(before).zip(point(before + 1)) else { return 0.0 };
         let us = a.1 + (b.1 - a.1) * (sessions - a.0) / (b.0 - a.0);
-        if sessions > b.0 { us.max(b.1) } else { us }
+        if above > last { us.max(b.1) } else { us }
     }
 }
 

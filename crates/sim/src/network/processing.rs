@@ -41,11 +41,15 @@ impl Network {
         if self.hosts[node.0].processor.as_ref().is_none_or(|known| known.daemon != daemon) {
             return; // that daemon is dead
         }
+        self.complete_turn(node, effects);
+        self.begin_turns(node);
+    }
+
+    fn complete_turn(&mut self, node: NodeId, effects: &Effects<Event>) {
         self.carry_out(node, effects);
         if let Some(processor) = &mut self.hosts[node.0].processor {
             processor.is_busy = false;
         }
-        self.begin_turns(node);
     }
 
     /// Begins the turns of a node until one takes time.
@@ -81,10 +85,7 @@ impl Network {
                 let end = Scheduled::EndTurn(node, daemon, Box::new(effects));
                 return self.enter(self.now + cost, end);
             }
-            self.carry_out(node, &effects);
-            if let Some(processor) = &mut self.hosts[node.0].processor {
-                processor.is_busy = false;
-            }
+            self.complete_turn(node, &effects);
         }
     }
 }

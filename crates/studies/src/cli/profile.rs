@@ -72,3 +72,20 @@ impl Profile {
         Ok(ExitCode::SUCCESS)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_another_order_are_refused() {
+        let profile = Profile {
+            out: PathBuf::from("unwritten.toml"),
+            sessions: vec![500, 200],
+            repetitions: 1,
+        };
+        let error = profile.run().unwrap_err();
+        assert!(error.to_string().contains("--sessions"), "{error}");
+        assert!(!profile.out.exists());
+    }
+}
