@@ -12,6 +12,7 @@ use earmark_sim::{
     Cause, CostModel, LinkEnd, LinkSpec, LogEvent, Loss, Network, NodeId, ProcessorUse,
     ReceiveBuffer, Turn,
 };
+use earmark_testkit::replications::Measured;
 
 /// IP protocol number of RSVP.
 const RSVP: u8 = 46;
@@ -114,19 +115,7 @@ fn run(load: f64, law: Law, places: Option<u64>, messages: u64, seed: u64) -> Ru
     Run { waits: begun.iter().map(wait).collect(), lost, usage }
 }
 
-/// Returns the mean of several runs of a figure, and the half of its 95 % interval.
-fn interval(figures: &[f64]) -> (f64, f64) {
-    let n = figures.len() as f64;
-    let mean = figures.iter().sum::<f64>() / n;
-    let square = figures.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    (mean, 2.262 * (square / n).sqrt()) // Student's t with nine degrees of freedom
-}
-
-fn ten(of: impl Fn(u64) -> f64) -> (f64, f64) {
-    interval(&(1..=10).map(of).collect::<Vec<_>>())
-}
-
-fn agrees((mean, half): (f64, f64), theory: f64) -> bool {
+fn agrees(Measured { mean, half }: Measured, theory: f64) -> bool {
     // Three times the half: of the few comparisons here, none should fail by chance.
     (mean - theory).abs() < 3.0 * half && half < 0.1 * theory
 }
@@ -135,7 +124,8 @@ fn agrees((mean, half): (f64, f64), theory: f64) -> bool {
 #[test]
 fn constant_turns_wait_as_in_m_d_1() {
     for load in [0.3, 0.6, 0.8] {
-        let measured = ten(|seed| run(load, Law::Constant, None, 20_000, seed).mean());
+        let measured =
+            Measured::over_seeds(|seed| run(load, Law::Constant, None, 20_000, seed).mean());
         let theory = load / (2.0 * (1.0 - load)) * SERVICE.as_secs_f64();
         assert!(agrees(measured, theory), "{load}: {measured:?}, not {theory}");
     }
@@ -145,7 +135,8 @@ fn constant_turns_wait_as_in_m_d_1() {
 #[test]
 fn exponential_turns_wait_as_in_m_g_1() {
     for load in [0.3, 0.6, 0.8] {
-        let measured = ten(|seed| run(load, Law::Exponential, None, 20_000, seed).mean());
+        let measured =
+            Measured::over_seeds(|seed| run(load, Law::Exponential, None, 20_000, seed).mean());
         let theory = load / (1.0 - load) * SERVICE.as_secs_f64();
         assert!(agrees(measured, theory), "{load}: {measured:?}, not {theory}");
     }
@@ -155,7 +146,8 @@ fn exponential_turns_wait_as_in_m_g_1() {
 #[test]
 fn full_buffers_lose_as_in_m_d_1_k() {
     for (load, places) in [(0.8, 3), (1.2, 3), (0.9, 8)] {
-        let measured = ten(|seed| run(load, Law::Constant, Some(places), 20_000, seed).lost);
+        let measured =
+            Measured::over_seeds(|seed| run(load, Law::Constant, Some(places), 20_000, seed).lost);
         let theory = loss_of_m_d_1_k(load, places as usize + 1);
         assert!(agrees(measured, theory), "{load} {places}: {measured:?}, not {theory}");
     }

@@ -1,7 +1,9 @@
 //! Erlang's loss formula: requests of a Poisson process on a link with so many circuits, without retries. Any law of the
 //! lifetimes gives the same loss.
 
-use super::{measure, played, topology};
+use earmark_testkit::replications::Measured;
+
+use super::{agrees, played, topology};
 
 /// Returns the share of refused requests with an offered load in Erlang.
 fn loss(load: f64, circuits: u32) -> f64 {
@@ -39,16 +41,17 @@ fn refused(protocol: &str, lifetime: &str, (load, circuits): (u32, u32), seed: u
 fn loss_of_every_protocol_is_erlangs() {
     assert!((loss(1.0, 1) - 0.5).abs() < 1e-12 && (loss(30.0, 50) - 0.000_2).abs() < 5e-5);
     for protocol in ["rsvp", "boomerang", "yessir", "nsis"] {
-        let measured = measure(|seed| refused(protocol, "exponential 10s", (7, 10), seed));
-        measured.agrees(protocol, loss(7.0, 10), 0.025);
+        let measured =
+            Measured::over_seeds(|seed| refused(protocol, "exponential 10s", (7, 10), seed));
+        agrees(measured, protocol, loss(7.0, 10), 0.025);
     }
 }
 
 #[test]
 fn loss_does_not_depend_on_the_law_of_lifetimes() {
     for lifetime in ["constant 10s", "uniform 0s 20s", "lognormal 10s 0.8", "pareto 10s 2.5"] {
-        let measured = measure(|seed| refused("boomerang", lifetime, (7, 10), seed));
-        measured.agrees(lifetime, loss(7.0, 10), 0.025);
+        let measured = Measured::over_seeds(|seed| refused("boomerang", lifetime, (7, 10), seed));
+        agrees(measured, lifetime, loss(7.0, 10), 0.025);
     }
 }
 

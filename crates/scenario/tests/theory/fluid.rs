@@ -1,7 +1,9 @@
 //! Fluid on-off sources on a link without a buffer: what exceeds the bandwidth is lost. The number of sources that are on
 //! has a binomial distribution.
 
-use super::{measure, played, topology};
+use earmark_testkit::replications::Measured;
+
+use super::{agrees, played, topology};
 
 const SOURCES: u32 = 20;
 /// Share of the time in which a source is on.
@@ -41,7 +43,7 @@ fn overload_of_fluid_sources_is_lost() {
     );
     for kilobits in [700, 900, 1_200] {
         let topology = topology(0, kilobits);
-        let measured = measure(|seed| {
+        let measured = Measured::over_seeds(|seed| {
             let outcome = played(&text, &topology, seed);
             let sum = |of: fn(&earmark_scenario::Received) -> u64| {
                 outcome.watched.iter().map(|flow| of(&flow.received)).sum::<u64>() as f64
@@ -49,6 +51,6 @@ fn overload_of_fluid_sources_is_lost() {
             1.0 - sum(|it| it.arrived) / sum(|it| it.sent)
         });
         let at_a_time = f64::from(kilobits) / 100.0 * PACKET[0] / PACKET[1];
-        measured.agrees(&format!("{kilobits} kbit/s"), lost(at_a_time), 0.01);
+        agrees(measured, &format!("{kilobits} kbit/s"), lost(at_a_time), 0.01);
     }
 }

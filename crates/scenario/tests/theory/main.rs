@@ -8,6 +8,7 @@ mod stationary;
 
 use earmark_scenario::topology::Topology;
 use earmark_scenario::{Outcome, Scenario, play};
+use earmark_testkit::replications::Measured;
 
 /// One link, with room for `circuits` flows of 100 kbit/s, between two hosts and their routers.
 fn topology(circuits: u32, bandwidth_kbit: u32) -> Topology {
@@ -29,28 +30,10 @@ fn played(text: &str, topology: &Topology, seed: u64) -> Outcome {
     play(&scenario, topology, seed).expect("it fits")
 }
 
-/// Mean over ten seeds, with half of its 95 % interval.
-struct Measured {
-    mean: f64,
-    half: f64,
-}
-
-/// Half of a 95 % interval in standard errors: Student's t with nine degrees of freedom.
-const STUDENT: f64 = 2.262;
-
-fn measure(of: impl Fn(u64) -> f64) -> Measured {
-    let figures: Vec<f64> = (1..=10).map(of).collect();
-    let mean = figures.iter().sum::<f64>() / 10.0;
-    let square = figures.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 9.0;
-    Measured { mean, half: STUDENT * (square / 10.0).sqrt() }
-}
-
-impl Measured {
-    /// Asserts that theory lies within twice the interval, so that none of the comparisons fails by chance, and that the
-    /// interval is narrow enough to tell.
-    fn agrees(&self, what: &str, theory: f64, precision: f64) {
-        let Measured { mean, half } = *self;
-        assert!(half < precision, "{what}: {mean} +- {half} says too little");
-        assert!((mean - theory).abs() < 2.0 * half, "{what}: {mean} +- {half}, not {theory}");
-    }
+/// Asserts that theory lies within twice the interval, so that none of the comparisons fails by chance, and that the
+/// interval is narrow enough to tell.
+fn agrees(measured: Measured, what: &str, theory: f64, precision: f64) {
+    let Measured { mean, half } = measured;
+    assert!(half < precision, "{what}: {mean} +- {half} says too little");
+    assert!((mean - theory).abs() < 2.0 * half, "{what}: {mean} +- {half}, not {theory}");
 }

@@ -1,7 +1,9 @@
 //! First come, first served with reneging: every request waits for a circuit until its flow ends. The number of flows is
 //! that of M/M/infinity, so of a Poisson distribution, and each circuit serves a flow as long as there is one.
 
-use super::{measure, played, topology};
+use earmark_testkit::replications::Measured;
+
+use super::{agrees, played, topology};
 
 /// Returns the share of the flows' time in which they have a circuit.
 fn served(load: f64, circuits: u32) -> f64 {
@@ -39,7 +41,7 @@ fn queue_serves_as_many_as_circuits_carry() {
             "#
         );
         let topology = topology(circuits, 1_000 * circuits);
-        let measured = measure(|seed| played(&text, &topology, seed).served);
-        measured.agrees(&format!("{load} on {circuits}"), served(f64::from(load), circuits), 0.02);
+        let measured = Measured::over_seeds(|seed| played(&text, &topology, seed).served);
+        agrees(measured, &format!("{load} on {circuits}"), served(f64::from(load), circuits), 0.02);
     }
 }

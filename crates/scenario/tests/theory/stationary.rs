@@ -4,7 +4,9 @@
 use earmark_core::Time;
 use earmark_scenario::{Scenario, flow_schedule};
 
-use super::{measure, topology};
+use earmark_testkit::replications::Measured;
+
+use super::{agrees, topology};
 
 /// Number of flows at a time, and the mean remaining lifetime of them.
 fn present(text: &str, second: u64, seed: u64) -> (f64, f64) {
@@ -51,8 +53,8 @@ fn poisson_arrivals_are_stationary() {
         for second in [30, 50, 170] {
             let what = format!("{lifetime} at {second} s");
             let of = |seed| present(&text, second, seed);
-            measure(|seed| of(seed).0).agrees(&what, 400.0, 30.0);
-            measure(|seed| of(seed).1).agrees(&what, remaining, 8.0);
+            agrees(Measured::over_seeds(|seed| of(seed).0), &what, 400.0, 30.0);
+            agrees(Measured::over_seeds(|seed| of(seed).1), &what, remaining, 8.0);
         }
     }
     let text = scenario("poisson", "exponential 100s", "stationary");
@@ -71,7 +73,12 @@ fn replaced_flows_are_stationary() {
         for second in [31, 170] {
             let what = format!("{lifetime} at {second} s");
             assert_eq!(present(&text, second, 1).0, 400.0, "{what}");
-            measure(|seed| present(&text, second, seed).1).agrees(&what, remaining, 8.0);
+            agrees(
+                Measured::over_seeds(|seed| present(&text, second, seed).1),
+                &what,
+                remaining,
+                8.0,
+            );
         }
     }
 }
@@ -82,7 +89,7 @@ fn other_starts_are_possible() {
     assert_eq!(present(&new, 0, 1), (400.0, 100.0));
     let none = scenario("poisson", "constant 100s", "none");
     assert!(present(&none, 1, 1).0 < 20.0);
-    measure(|seed| present(&none, 50, seed).0).agrees("none at 50 s", 200.0, 30.0);
+    agrees(Measured::over_seeds(|seed| present(&none, 50, seed).0), "none at 50 s", 200.0, 30.0);
     for (wrong, why) in [("replaced", "no flow is there"), ("poisson", "never end")] {
         let text = scenario(wrong, "forever", "none");
         let error = Scenario::parse(&text).unwrap().check(&topology(1, 100)).unwrap_err();
