@@ -69,9 +69,11 @@ impl Net {
         Ok(self.testbed.kill_daemon(node)?)
     }
 
+    /// Starts a daemon again, and waits until it serves: a node without a daemon forwards what its daemon would intercept.
     pub(crate) fn start_daemon(&mut self, node: &str) -> Result<(), Failed> {
         let node = self.index(node);
-        Ok(self.testbed.start_daemon(node)?)
+        self.testbed.start_daemon(node)?;
+        Ok(self.testbed.await_daemon(node)?)
     }
 
     /// Returns the address of a host's only interface.
