@@ -15,7 +15,7 @@ pub use timeline::{timeline, timeline_svg};
 #[cfg(test)]
 mod tests {
     use earmark_core::outcome::Kind;
-    use earmark_scenario::{Attempted, FlowOutcome, Outcome, Received, Reported};
+    use earmark_scenario::{Attempted, FlowOutcome, Outcome, Received, Reported, Signalling};
     use earmark_sim::Delays;
 
     /// Outcomes with a flow that r1 refuses at first; with the second seed, always.
@@ -73,6 +73,14 @@ mod tests {
                 wanted: 5,
                 completed: 2 + seed,
                 waits: (seed == 1).then_some([0.5, 1.0, 2.0]),
+                interruptions: 3 * (2 - seed),
+                recoveries: 2 * (2 - seed),
+                recovery_times: (seed == 1).then_some([1.0, 1.5, 2.5]),
+                signalling: Signalling {
+                    packets: 70 * seed,
+                    octets: 7_000 * seed,
+                    ..Signalling::default()
+                },
                 watched: vec![flow],
                 ..Outcome::default()
             }

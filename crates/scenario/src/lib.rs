@@ -59,6 +59,7 @@ pub use lifetime::{Lifetime, LifetimeLaw};
 pub use middlebox::Middlebox;
 pub use outcome::{
     Attempted, FlowOutcome, Group, Outcome, PathOutcome, ProcessorOutcome, Received, Reported,
+    Signalling,
 };
 pub use overrides::{NoOverride, Override};
 pub use path_request::{PathEvent, PathRequest};

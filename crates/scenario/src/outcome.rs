@@ -24,7 +24,8 @@ pub struct Outcome {
     pub retries_at: BTreeMap<String, u64>,
     /// Share of the time with a requested reservation in which it was complete.
     pub served: f64,
-    /// Share of the reserved bandwidth, rate times time, of flows whose reservation was incomplete elsewhere.
+    /// Share of the reserved bandwidth, rate times time, that was reserved in vain: for flows whose reservation was
+    /// incomplete elsewhere, or beside their path.
     pub fragmented: f64,
     /// Number of flows that requested a reservation after the discarded time.
     pub wanted: u64,
@@ -32,13 +33,39 @@ pub struct Outcome {
     pub completed: u64,
     /// Quartiles of the time until the reservation was complete, seconds.
     pub waits: Option<[f64; 3]>,
+    /// Number of times, after the discarded time, at which a complete reservation ceased to be complete while its flow
+    /// still wanted it.
+    pub interruptions: u64,
+    /// Number of interrupted reservations that were complete again before their flow ended.
+    pub recoveries: u64,
+    /// Quartiles of the time until they were complete again, seconds.
+    pub recovery_times: Option<[f64; 3]>,
+    /// Signalling on all links, after the discarded time.
+    pub signalling: Signalling,
+    /// Number of entries of each kind of protocol state in all routers at the end, by protocol and kind; kinds without an entry are left out.
+    pub state: BTreeMap<String, u64>,
     /// Outcome by name of flows, for those that reserve.
     pub groups: BTreeMap<String, Group>,
+    /// Outcome by number of links of the path at the end of the flow, for those that reserve and have one.
+    pub path_lengths: BTreeMap<usize, Group>,
     /// Outcome of each flow that is watched.
     pub watched: Vec<FlowOutcome>,
     /// Use of the processors, by node.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub processors: BTreeMap<String, ProcessorOutcome>,
+}
+
+/// Signalling that nodes have sent over links, counted link by link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Signalling {
+    /// IP packets.
+    pub packets: u64,
+    /// Octets of these packets, with the IP header.
+    pub octets: u64,
+    /// Router that has sent the most packets.
+    pub busiest_router: Option<String>,
+    /// Packets that it has sent.
+    pub busiest_router_packets: u64,
 }
 
 /// Use of a processor in the whole run.

@@ -10,8 +10,8 @@ use earmark_sim::{LogEntry, LogEvent, NodeId};
 /// Requested reservation of one flow.
 #[derive(Debug, Default)]
 pub(crate) struct PendingReservation {
-    /// Number of links on its path, each of which has to reserve.
-    pub(crate) links: usize,
+    /// Link ends on its path, each of which has to reserve; `None` if there is no path.
+    path: Option<Vec<(NodeId, InterfaceId)>>,
     /// Time of the request.
     pub(crate) since: Time,
     /// Link ends with a reservation now.
@@ -24,6 +24,8 @@ pub(crate) struct PendingReservation {
     attempted_at: BTreeSet<NodeId>,
     /// Time at which the reservation was first complete.
     pub(crate) completed: Option<Time>,
+    /// Time since which it is not complete any more, if it was complete before.
+    interrupted: Option<Time>,
     /// Number of attempts after the first at a node, until it was complete.
     pub(crate) retries: u64,
     /// All attempts, with their times and nodes.
@@ -35,16 +37,21 @@ pub(crate) struct PendingReservation {
 pub(crate) struct ReservedTime {
     /// Time with a complete reservation.
     pub(crate) whole: Duration,
-    /// Link time (sum over links) with a complete reservation.
+    /// Link time (sum over links) of complete reservations on their paths.
     pub(crate) links_whole: Duration,
-    /// Link time with a partial reservation.
+    /// Link time of incomplete reservations, and of all reservations beside their paths.
     pub(crate) links_partial: Duration,
 }
 
 impl PendingReservation {
     /// Returns whether the reservation is complete.
     fn is_whole(&self) -> bool {
-        self.held.len() >= self.links
+        self.path.as_ref().is_some_and(|path| path.iter().all(|end| self.held.contains(end)))
+    }
+
+    /// Returns the number of links on its path.
+    pub(crate) fn links(&self) -> Option<usize> {
+        self.path.as_ref().map(Vec::len)
     }
 
     /// Adds the time until now; the time before `counted_from` is ignored.
@@ -53,13 +60,30 @@ impl PendingReservation {
         if from >= now {
             return;
         }
-        let (time, links) = (now.since(from), self.held.len() as u32); // a path has fewer
-        if self.is_whole() {
-            self.reserved_time.whole += time;
-            self.reserved_time.links_whole += time * links;
-        } else {
-            self.reserved_time.links_partial += time * links;
+        let time = now.since(from);
+        let held = self.held.len() as u32; // the links of at most a few paths
+        let useful = match &self.path {
+            Some(path) if self.is_whole() => {
+                self.reserved_time.whole += time;
+                path.len() as u32
+            }
+            _ => 0,
+        };
+        self.reserved_time.links_whole += time * useful;
+        self.reserved_time.links_partial += time * held.saturating_sub(useful);
+    }
+
+    /// Returns how long the reservation was interrupted, if it is complete again, after a change at this time.
+    fn settle(&mut self, now: Time) -> Option<(Time, Duration)> {
+        if !self.is_whole() {
+            if self.completed.is_some() {
+                self.interrupted.get_or_insert(now);
+            }
+            return None;
         }
+        self.completed.get_or_insert(now);
+        // What is replaced in one step is not interrupted.
+        self.interrupted.take().map(|since| (since, now.since(since))).filter(|it| !it.1.is_zero())
     }
 }
 
@@ -91,6 +115,10 @@ pub(crate) struct ReservationTracker {
     pub(crate) counts: Counts,
     /// Number of retries by node.
     pub(crate) retries_at: BTreeMap<NodeId, u64>,
+    /// Number of interruptions of complete reservations.
+    pub(crate) interruptions: u64,
+    /// Times after which interrupted reservations were complete again.
+    pub(crate) recoveries: Vec<Duration>,
 }
 
 impl ReservationTracker {
@@ -99,13 +127,47 @@ impl ReservationTracker {
         ReservationTracker { routers, counted_from, ..ReservationTracker::default() }
     }
 
-    /// Starts tracking the reservation of a flow across so many links.
-    pub(crate) fn begin(&mut self, number: u64, flow: Flow, since: Time, links: usize) {
+    /// Starts tracking the reservation of a flow on its path, if it has one.
+    pub(crate) fn begin(
+        &mut self,
+        number: u64,
+        flow: Flow,
+        since: Time,
+        path: Option<Vec<(NodeId, InterfaceId)>>,
+    ) {
         self.numbers.insert(flow, number);
         self.flows.insert(
             number,
-            PendingReservation { links, since, changed: since, ..PendingReservation::default() },
+            PendingReservation { path, since, changed: since, ..PendingReservation::default() },
         );
+    }
+
+    /// Returns the numbers of the flows.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.flows.keys().copied()
+    }
+
+    /// Moves a flow to another path, if it has one.
+    pub(crate) fn reroute(
+        &mut self,
+        number: u64,
+        now: Time,
+        path: Option<Vec<(NodeId, InterfaceId)>>,
+    ) {
+        self.change(number, now, |flow| flow.path = path);
+    }
+
+    /// Changes the path or the reserved links of a flow.
+    fn change(&mut self, number: u64, at: Time, change: impl FnOnce(&mut PendingReservation)) {
+        let Some(flow) = self.flows.get_mut(&number) else { return };
+        flow.add_time(at, self.counted_from);
+        change(flow);
+        if let Some((since, interruption)) = flow.settle(at)
+            && since >= self.counted_from
+        {
+            self.interruptions += 1;
+            self.recoveries.push(interruption);
+        }
     }
 
     /// Returns whether the reservation of a flow is complete.
@@ -126,6 +188,8 @@ impl ReservationTracker {
         }
         let mut reservation = self.flows.remove(&number)?;
         reservation.add_time(now, self.counted_from);
+        let is_lost = |since: Time| since >= self.counted_from && since < now;
+        self.interruptions += u64::from(reservation.interrupted.is_some_and(is_lost));
         let since = reservation.since.max(self.counted_from);
         if now > since {
             self.counts.wanted_for += now.since(since);
@@ -148,21 +212,17 @@ impl ReservationTracker {
                     let Some(&number) = self.numbers.get(&installed.flow) else { continue };
                     let interface = installed.interface;
                     self.claims.insert((*node, installed.claim), (number, interface));
-                    let Some(flow) = self.flows.get_mut(&number) else { continue };
-                    flow.add_time(*at, self.counted_from);
-                    flow.held.insert((*node, interface));
-                    if flow.is_whole() {
-                        flow.completed.get_or_insert(*at);
-                    }
+                    self.change(number, *at, |flow| {
+                        flow.held.insert((*node, interface));
+                    });
                 }
                 LogEvent::Removed(claim) => {
                     let Some((number, interface)) = self.claims.remove(&(*node, *claim)) else {
                         continue;
                     };
-                    if let Some(flow) = self.flows.get_mut(&number) {
-                        flow.add_time(*at, self.counted_from);
+                    self.change(number, *at, |flow| {
                         flow.held.remove(&(*node, interface));
-                    }
+                    });
                 }
                 _ => {}
             }

@@ -1,6 +1,7 @@
 //! One run of a scenario.
 
 mod flow_outcomes;
+mod run_outcome;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -8,15 +9,16 @@ use std::time::Duration;
 
 use earmark_core::Time;
 use earmark_core::random::{RandomStreams, Stream as Dice};
-use earmark_sim::{Keep, Network, NodeId, ProcessorUse, Source, TrafficPattern};
+use earmark_sim::{Keep, Network, NodeId, Source, TrafficPattern};
 
+use self::run_outcome::Totals;
 use crate::build::Built;
 use crate::data::Stream;
 use crate::error::ScenarioError;
 use crate::faults::FaultSchedule;
 use crate::flow_schedule::{self, ScheduledFlow};
 use crate::lifetime::LifetimeLaw;
-use crate::outcome::{Group, Outcome, ProcessorOutcome};
+use crate::outcome::Outcome;
 use crate::path_request::PathTracker;
 use crate::pending_reservation::ReservationTracker;
 use crate::protocols::{self, ScenarioProtocol};
@@ -25,7 +27,7 @@ use crate::reservation::ReservationRequest;
 use crate::routing::Routing;
 use crate::scenario::Scenario;
 use crate::scenario_network::build_of;
-use crate::topology::{Paths, Role, Topology};
+use crate::topology::{Role, Topology};
 
 /// Reason why a scenario cannot be played.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -116,7 +118,6 @@ pub struct ScenarioRun<'a> {
     scenario: &'a Scenario,
     protocol: &'static dyn ScenarioProtocol,
     topology: &'a Topology,
-    paths: Paths<'a>,
     /// Address of each node.
     addresses: Vec<IpAddr>,
     network: Network,
@@ -133,8 +134,12 @@ pub struct ScenarioRun<'a> {
     rollbacks: BTreeMap<usize, RollbackState>,
     /// Times until reservations were complete.
     waits: Vec<Duration>,
-    /// By name of flows: counts, time with a complete reservation, and time of the request.
-    groups: Vec<(Group, Duration, Duration)>,
+    /// Totals by group of flows.
+    groups: Vec<Totals>,
+    /// Totals by number of links.
+    path_lengths: BTreeMap<usize, Totals>,
+    /// Nodes that are routers, in the order of the topology.
+    routers: Vec<NodeId>,
     faults: FaultSchedule,
     routing: Routing,
     outcome: Outcome,
@@ -152,31 +157,33 @@ impl<'a> ScenarioRun<'a> {
     ) -> Result<ScenarioRun<'a>, PlayError> {
         scenario.check(topology)?;
         let protocol = scenario.reserving_protocol()?;
-        let paths = topology.paths();
         let Built { mut network, nodes, routing, .. } =
             build_of(scenario, (protocol, topology), seed, &|_| {});
         network.watch_attempts();
+        network.count_signalling_from(Time::ZERO + scenario.discard);
         let is_router = |(place, _): &(usize, &NodeId)| topology.nodes[*place].role == Role::Router;
-        let routers: BTreeSet<NodeId> =
+        let routers: Vec<NodeId> =
             nodes.iter().enumerate().filter(is_router).map(|(_, node)| *node).collect();
+        let counted_from = Time::ZERO + scenario.discard;
         let schedule = flow_schedule::draw(scenario, topology, seed);
         let outcome = Outcome { scenario: scenario.name.clone(), seed, ..Outcome::default() };
         Ok(ScenarioRun {
             steps: schedule.iter().enumerate().flat_map(steps_of).collect(),
             path_tracker: PathTracker::default(),
             reports: ReportTracker::default(),
-            tracker: ReservationTracker::new(routers, Time::ZERO + scenario.discard),
+            tracker: ReservationTracker::new(routers.iter().copied().collect(), counted_from),
             streams: vec![None; schedule.len()],
             rollbacks: BTreeMap::new(),
             waits: Vec::new(),
             groups: vec![Default::default(); scenario.flows.len()],
+            path_lengths: BTreeMap::new(),
+            routers,
             faults: FaultSchedule::new(&scenario.faults, topology),
             routing,
             scenario,
             protocol,
-            addresses: paths.addresses(),
+            addresses: topology.paths().addresses(),
             topology,
-            paths,
             network,
             nodes,
             schedule,
@@ -227,6 +234,7 @@ impl<'a> ScenarioRun<'a> {
             if due.is_some_and(|due| due <= until) {
                 let ScenarioRun { faults, network, nodes, topology, routing, .. } = self;
                 faults.apply(network, nodes, topology, routing);
+                self.reroute();
             } else if until == at {
                 return true;
             }
@@ -251,6 +259,17 @@ impl<'a> ScenarioRun<'a> {
     /// Returns the nodes, in the order of the topology.
     pub fn nodes(&self) -> &[NodeId] {
         &self.nodes
+    }
+
+    /// Moves the requested reservations to the paths that their flows have now.
+    fn reroute(&mut self) {
+        let now = self.network.now();
+        let numbers: Vec<u64> = self.tracker.numbers().collect();
+        for number in numbers {
+            let flow = &self.schedule[number as usize - 1]; // a flow of this run
+            let path = self.network.path(self.nodes[flow.from], self.addresses[flow.to]);
+            self.tracker.reroute(number, now, path);
+        }
     }
 
     fn read_log(&mut self) {
@@ -289,10 +308,10 @@ impl<'a> ScenarioRun<'a> {
     fn reserve(&mut self, number: usize) -> Option<(Time, Step, usize)> {
         let request = self.request(number);
         let flow = &self.schedule[number];
-        let links = self.paths.distance(flow.from, flow.to).unwrap_or(usize::MAX);
         let now = self.network.now();
         if !self.rollbacks.contains_key(&number) {
-            self.tracker.begin(request.number, request.flow(), now, links);
+            let path = self.network.path(request.nodes[0], request.addresses[1]);
+            self.tracker.begin(request.number, request.flow(), now, path);
             if self.scenario.flows[flow.flows].watch {
                 self.reports.begin(request.number, request.nodes);
             }
@@ -343,11 +362,11 @@ impl<'a> ScenarioRun<'a> {
                 self.outcome.completed += 1;
                 self.waits.push(completed.since(reservation.since));
             }
-            let group = &mut self.groups[flow.flows];
-            group.0.wanted += 1;
-            group.0.completed += u64::from(reservation.completed.is_some());
-            group.1 += reservation.reserved_time.whole;
-            group.2 += self.network.now().since(reservation.since);
+            let now = self.network.now();
+            self.groups[flow.flows].add(reservation, now);
+            if let Some(links) = reservation.links() {
+                self.path_lengths.entry(links).or_default().add(reservation, now);
+            }
         }
         if self.scenario.flows[flow.flows].watch {
             let flow = self.flow_outcome(number, reservation);
@@ -425,56 +444,4 @@ impl<'a> ScenarioRun<'a> {
             priority: flows.priority,
         }
     }
-
-    fn processor_outcome(&self, node: NodeId) -> Option<ProcessorOutcome> {
-        let ProcessorUse { busy, turns, lost, longest_queue } = self.network.processor_use(node)?;
-        let busy = share(busy, self.network.now().since(Time::ZERO)).min(1.0);
-        Some(ProcessorOutcome { busy, turns, lost, longest_queue })
-    }
-
-    /// Ends the run where it is, and returns the outcome so far and the network. Flows that have not ended so far count
-    /// as if they ended now.
-    pub fn finish(mut self) -> (Outcome, Network) {
-        for number in self.running_flows() {
-            self.end_flow(number);
-        }
-        let counts = self.tracker.counts;
-        self.outcome.events = self.network.event_count();
-        self.outcome.attempts = counts.attempts;
-        self.outcome.retries = counts.retries;
-        self.outcome.refused_retries = counts.refused_retries;
-        let name = |node: &NodeId| self.network.name(*node).to_owned();
-        let used = |node: &NodeId| Some((name(node), self.processor_outcome(*node)?));
-        self.outcome.processors = self.nodes.iter().filter_map(used).collect();
-        let retries_at = self.tracker.retries_at.iter();
-        self.outcome.retries_at =
-            retries_at.map(|(node, retries)| (name(node), *retries)).collect();
-        self.outcome.served = share(counts.reserved_time.whole, counts.wanted_for);
-        let held = counts.reserved_time.links_whole + counts.reserved_time.links_partial;
-        self.outcome.fragmented = share(counts.reserved_time.links_partial, held);
-        let groups = self.scenario.flows.iter().zip(&self.groups);
-        let groups = groups.filter(|(flows, _)| flows.reserves.is_some());
-        self.outcome.groups = groups
-            .map(|(flows, (group, whole, wanted))| {
-                (flows.name.clone(), Group { served: share(*whole, *wanted), ..*group })
-            })
-            .collect();
-        self.waits.sort_unstable();
-        let quarter = |quarters: usize| {
-            self.waits
-                .get((self.waits.len().checked_sub(1)?) * quarters / 4)
-                .map(Duration::as_secs_f64)
-        };
-        self.outcome.waits = (|| Some([quarter(1)?, quarter(2)?, quarter(3)?]))();
-        let played = usize::try_from(self.network.now().as_nanos().div_ceil(1_000_000_000));
-        for flow in &mut self.outcome.watched {
-            flow.received.rates.truncate(played.unwrap_or(usize::MAX));
-        }
-        (self.outcome, self.network)
-    }
-}
-
-/// Returns the share of a part, 0 to 1; 0 if the whole is zero.
-fn share(part: Duration, whole: Duration) -> f64 {
-    if whole.is_zero() { 0.0 } else { part.as_secs_f64() / whole.as_secs_f64() }
 }

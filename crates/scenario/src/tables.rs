@@ -32,7 +32,7 @@ pub struct Column {
     pub name: &'static str,
     /// Kind of its values.
     pub kind: Kind,
-    /// Unit: `s`, `bit/s`, `packet`, or none.
+    /// Unit: `s`, `bit/s`, `packet`, `octet`, or none.
     pub unit: Option<&'static str>,
     /// Meaning, in one phrase.
     pub meaning: &'static str,
@@ -85,6 +85,7 @@ const fn column(
 
 const S: Option<&str> = Some("s");
 const PACKET: Option<&str> = Some("packet");
+const OCTET: Option<&str> = Some("octet");
 const BIT_S: Option<&str> = Some("bit/s");
 
 const SEED: Column = column("seed", Kind::Integer, None, "seed of the run");
@@ -104,6 +105,21 @@ const RUNS: &[Column] = &[
     column("wait_quartile_s", Kind::Number, S, "lower quartile of the time until completion"),
     column("wait_median_s", Kind::Number, S, "median of the time until completion"),
     column("wait_upper_quartile_s", Kind::Number, S, "upper quartile of the time until completion"),
+    column(
+        "interruptions",
+        Kind::Integer,
+        None,
+        "complete reservations that ceased to be complete",
+    ),
+    column("recoveries", Kind::Integer, None, "interrupted reservations that were complete again"),
+    column(
+        "recovery_median_s",
+        Kind::Number,
+        S,
+        "median of the time until they were complete again",
+    ),
+    column("signalling_packets", Kind::Integer, PACKET, "signalling on all links"),
+    column("signalling_octets", Kind::Integer, OCTET, "signalling on all links, with IP headers"),
 ];
 
 fn runs<'a>(outcomes: &'a [Outcome], row: &mut RowVisitor<'_, 'a>) {
@@ -126,6 +142,11 @@ fn runs<'a>(outcomes: &'a [Outcome], row: &mut RowVisitor<'_, 'a>) {
             quartile,
             median,
             upper_quartile,
+            Cell::Integer(run.interruptions),
+            Cell::Integer(run.recoveries),
+            run.recovery_times.map_or(Cell::Empty, |[_, median, _]| Cell::Number(median)),
+            Cell::Integer(run.signalling.packets),
+            Cell::Integer(run.signalling.octets),
         ]);
     }
 }

@@ -71,6 +71,7 @@ mod port;
 mod processor;
 mod rsvp_udp;
 mod scheduler;
+mod signalling;
 mod traffic;
 
 pub use capture::CapturedPacket;
@@ -91,4 +92,5 @@ pub use rsvp_udp::RsvpOverUdp;
 pub use scheduler::{
     Fifo, FluidSharing, Next, PacketClass, Scheduler, StrictPriority, WeightedFairQueueing,
 };
+pub use signalling::SignallingCount;
 pub use traffic::{Keep, Source};

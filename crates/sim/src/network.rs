@@ -10,7 +10,9 @@ pub(crate) mod links;
 mod message_hook;
 mod multicast;
 mod packet_filter;
+mod paths;
 mod processing;
+mod signalling;
 mod traffic;
 mod transmission;
 
@@ -78,6 +80,8 @@ pub struct Network {
     pub(crate) without_fluid: Option<(NodeId, InterfaceId)>,
     pub(crate) groups: Groups,
     log: Vec<LogEntry>,
+    /// Time from which signalling on the links is counted.
+    signalling_counted_from: Time,
     /// Whether attempts to reserve are logged.
     pub(crate) attempts: bool,
     /// Captured packets of the nodes whose signalling is captured.
@@ -101,6 +105,7 @@ impl Network {
             without_fluid: None,
             groups: Groups::default(),
             log: Vec::new(),
+            signalling_counted_from: Time::ZERO,
             attempts: false,
             captured: BTreeMap::new(),
             message_hook: None,

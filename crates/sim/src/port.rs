@@ -9,6 +9,7 @@ use earmark_core::{Interface, InterfaceId, Route, Time};
 use crate::egress::Egress;
 use crate::faults::Faults;
 use crate::ids::NodeId;
+use crate::signalling::SignallingCount;
 
 /// One end of a link.
 pub(crate) struct Port {
@@ -30,6 +31,8 @@ pub(crate) struct Port {
     pub(crate) faults: Faults,
     /// Number of messages that the faults have lost, duplicated, damaged or delayed.
     pub(crate) faulted: u64,
+    /// Signalling that was sent over the link.
+    pub(crate) signalling: SignallingCount,
     /// Random numbers of the faults.
     pub(crate) random: Stream,
     /// Link number in the fluid plane, if any fluid passes it.

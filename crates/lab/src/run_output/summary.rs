@@ -24,12 +24,16 @@ pub struct Summary {
     pub refused_retries: Median,
     /// Share of the requested reservation time in which reservations were complete.
     pub served: Median,
-    /// Share of the reserved bandwidth that belonged to incomplete reservations.
+    /// Share of the reserved bandwidth that belonged to incomplete reservations, or lay beside the path.
     pub fragmented: Median,
     /// Flows with a request for a reservation.
     pub wanted: Median,
     /// Flows with a complete reservation.
     pub completed: Median,
+    /// Complete reservations that ceased to be complete.
+    pub interruptions: Median,
+    /// Packets of signalling on all links.
+    pub signalling_packets: Median,
     /// Watched flows, by their name in the scenario.
     pub watched: Vec<WatchedSummary>,
 }
@@ -77,6 +81,8 @@ impl Summary {
             fragmented: Median::of(outcomes.iter().map(|outcome| outcome.fragmented))?,
             wanted: count(|outcome| outcome.wanted)?,
             completed: count(|outcome| outcome.completed)?,
+            interruptions: count(|outcome| outcome.interruptions)?,
+            signalling_packets: count(|outcome| outcome.signalling.packets)?,
             watched: names.into_iter().filter_map(|name| watched(name, outcomes)).collect(),
         })
     }
@@ -91,6 +97,8 @@ impl Summary {
             ["share reserved in vain".to_owned(), format!("{:.3}", self.fragmented)],
             ["reservations wanted".to_owned(), format!("{:.0}", self.wanted)],
             ["reservations completed".to_owned(), format!("{:.0}", self.completed)],
+            ["reservations interrupted".to_owned(), format!("{:.0}", self.interruptions)],
+            ["packets of signalling".to_owned(), format!("{:.0}", self.signalling_packets)],
         ];
         for flows in &self.watched {
             let name = &flows.flows;

@@ -69,9 +69,10 @@ mod tests {
         assert_eq!(
             runs,
             "scenario,seed,events,attempts,retries,refused_retries,served,fragmented,wanted,completed,\
-             wait_quartile_s,wait_median_s,wait_upper_quartile_s\n\
-             \"a, b\",1,100,10,4,2,0.5,0.125,5,3,0.5,1.0,2.0\n\
-             \"a, b\",2,200,20,8,4,0.5,0.125,5,4,,,\n"
+             wait_quartile_s,wait_median_s,wait_upper_quartile_s,interruptions,recoveries,\
+             recovery_median_s,signalling_packets,signalling_octets\n\
+             \"a, b\",1,100,10,4,2,0.5,0.125,5,3,0.5,1.0,2.0,3,2,1.5,70,7000\n\
+             \"a, b\",2,200,20,8,4,0.5,0.125,5,4,,,,0,0,,140,14000\n"
         );
         assert_eq!(
             flows,

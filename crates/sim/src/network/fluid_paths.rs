@@ -1,7 +1,6 @@
 //! Paths of fluid streams through the network, and their classes on the links.
 
 use alloc::vec::Vec;
-use core::net::IpAddr;
 
 use earmark_core::{Flow, InterfaceId};
 
@@ -9,40 +8,19 @@ use super::{Network, Scheduled};
 use crate::NodeId;
 use crate::fluid::plane::LinkNumber;
 use crate::fluid::rate::FluidRate;
-use crate::packet::DEFAULT_TTL;
 
 impl Network {
     /// Creates the channels of a stream without any, from its source as far as routes lead.
     pub(super) fn route_fluid(&mut self, number: u32) {
         let Some(stream) = self.fluids.stream(number) else { return };
         let flow = stream.flow;
-        let (hops, arrives) = self.fluid_path(stream.node, flow.destination);
+        let (hops, arrives) = self.path_towards(stream.node, flow.destination);
         let led = |network: &mut Network, hop| {
             Some((network.link_of_fluid(hop)?, network.class_of_fluid(hop, &flow)))
         };
         let hops: Vec<_> = hops.into_iter().filter_map(|hop| led(self, hop)).collect();
         let alone = hops.iter().any(|(_, class)| class.is_some());
         self.fluids.enter(number, &hops, arrives, alone);
-    }
-
-    /// Returns the links from a node towards a destination, and whether they reach it.
-    fn fluid_path(&self, from: NodeId, destination: IpAddr) -> (Vec<(NodeId, InterfaceId)>, bool) {
-        let (mut hops, mut at) = (Vec::new(), from);
-        while hops.len() < usize::from(DEFAULT_TTL) {
-            let host = &self.hosts[at.0];
-            if host.interfaces.is_local(destination) {
-                return (hops, true);
-            }
-            let port = host
-                .routes_to(destination)
-                .filter(|_| host.forwards || at == from)
-                .and_then(|interface| Some((interface, host.ports.get(interface)?)))
-                .filter(|(_, port)| port.up);
-            let Some((interface, port)) = port else { break };
-            hops.push((at, interface));
-            at = port.peer.0;
-        }
-        (hops, false)
     }
 
     /// Returns the link number of a port in the plane.
@@ -77,7 +55,7 @@ impl Network {
         let mut moved = Vec::new();
         for &(destination, _, number) in &self.fluids.running {
             let Some(stream) = self.fluids.stream(number) else { continue };
-            let (hops, arrives) = self.fluid_path(stream.node, destination);
+            let (hops, arrives) = self.path_towards(stream.node, destination);
             if stream.routed && !self.fluids.goes(number, &hops, arrives) {
                 moved.push((number, stream.rate));
             }

@@ -15,6 +15,7 @@ use crate::faults::Faults;
 use crate::host::Host;
 use crate::port::Port;
 use crate::scheduler::Next;
+use crate::signalling::SignallingCount;
 
 impl Network {
     /// Removes an interface of a node with its addresses, routes and reservations in traffic control; the node is
@@ -109,6 +110,7 @@ impl Network {
             up: false,
             faults: Faults::default(),
             faulted: 0,
+            signalling: SignallingCount::default(),
             random: port.random.clone(),
             fluid: None,
         };

@@ -16,6 +16,7 @@ use crate::faults::Faults;
 use crate::packet::MTU;
 use crate::port::Port;
 use crate::scheduler::Scheduler;
+use crate::signalling::SignallingCount;
 
 /// One end of a new link.
 #[derive(Clone, Debug)]
@@ -74,6 +75,7 @@ impl Network {
                 up: true,
                 faults: Faults::default(),
                 faulted: 0,
+                signalling: SignallingCount::default(),
                 random: self.random.stream(&random),
                 fluid: None,
             };

@@ -79,6 +79,7 @@ impl Network {
         if !self.passes_hook((node, interface), Direction::Out, &mut packet) {
             return self.lose(node, &packet, Loss::Fault);
         }
+        self.count_signalling(node, interface, &packet);
         let Some(port) = self.hosts[node.0].ports.get_mut(interface) else {
             return;
         };
