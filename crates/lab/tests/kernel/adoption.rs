@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use earmark_control::Client;
 use earmark_control::{LinkRow, ListenRequest, ReservationRequest};
@@ -16,7 +16,7 @@ use libtest_mimic::Failed;
 use crate::classes::{self, Class};
 use crate::{LAB, Outcome};
 
-/// Refresh period R. A daemon can start between two refreshes, which are at least 0.5 R apart.
+/// Refresh period R.
 const REFRESH: Duration = Duration::from_secs(4);
 /// Longest time between two refreshes, 1.5 R (RFC 2205 section 3.7).
 const LONGEST_REFRESH: Duration = Duration::from_secs(6);
@@ -28,7 +28,7 @@ const SHAPE: Shape =
     Shape { rate: Rate::from_mbps(2), packet_octets: 1_000, bucket_octets: 32_000 };
 
 /// Before the death, after it, with the new daemon, and with the state restored, the flow is in the same class, whose
-/// counter only grows. The new daemon first has *adopted* it, and *holds* it after the first Path, within one refresh
+/// counter only grows. The new daemon has *adopted* it or, after the first Path, *holds* it: at the latest after one refresh
 /// interval.
 pub(crate) fn the_class_of_a_flow_outlives_the_daemon() -> Outcome {
     let mut topology = Topology::parse(DEMO)?;
@@ -59,11 +59,8 @@ pub(crate) fn the_class_of_a_flow_outlives_the_daemon() -> Outcome {
     testbed.kill_daemon(R1)?;
     std::thread::sleep(Duration::from_millis(200));
     let orphaned = class_of_the_flow(&testbed, index)?;
-    let starts = Instant::now();
     testbed.start_daemon(R1)?;
     testbed.await_daemon(R1)?;
-    let ready = Instant::now();
-    assert!(ready - starts < REFRESH / 2 - SLACK, "too slow a start to see what is adopted");
     let link = narrow_link(&testbed)?;
     // The neighbors notice the restart at once, and may have sent everything again by now.
     assert_eq!((link.claims + link.adopted, link.held_bps), (1, SHAPE.rate), "{link:?}");
