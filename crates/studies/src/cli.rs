@@ -4,6 +4,7 @@
 //! usage, 3 a measurement ran but a promise did not hold.
 
 mod bench;
+mod compare;
 mod knee;
 mod measurement;
 mod profile;
@@ -24,6 +25,7 @@ const BROKEN_PROMISE: u8 = 3;
 const EXAMPLES: &str = "\
 Examples:
   earmark-studies study retry --quick            the published retry study, done again
+  earmark-studies study compare --out compare    all protocols on equal terms
   earmark-studies bench scale                    what many sessions cost real daemons
   earmark-studies bench messages                 what each message costs a router: instructions, ns, octets a session
   earmark-studies bench life --protocol yessir   a million sessions, from set-up to expiry

@@ -1,4 +1,5 @@
-//! Studies: published simulations, run again with the engines of the daemon, and further cases.
+//! Studies: published simulations, run again with the engines of the daemon, further cases, and comparisons of the protocols.
 
+pub mod compare;
 pub mod knee;
 pub mod retry;

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use super::compare::Compare;
 use super::knee::Knee;
 use crate::study::retry::{self, Plan, Results};
 
@@ -20,11 +21,12 @@ The rows are the papers' cases under regular and high load. Each number is a med
 published, from several runs of unstated number and without intervals, stands beside it. docs/studies/retry.md explains
 the results.";
 
-/// Repeat published simulations with the engines of the daemon
+/// Simulate with the engines of the daemon: published studies again, and comparisons
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Study {
     /// Retries of refused reservations (Pan and Schulzrinne).
     Retry(RetryStudy),
+    Compare(Compare),
     Knee(Knee),
 }
 
@@ -52,6 +54,7 @@ impl Study {
     pub(super) fn run(&self) -> Result<ExitCode> {
         match self {
             Study::Retry(retry) => retry.run(),
+            Study::Compare(compare) => compare.run(),
             Study::Knee(knee) => knee.run(),
         }
     }

@@ -1,0 +1,77 @@
+//! All protocols on equal terms: the same networks, demands, losses, failures and processor times.
+//!
+//! - [`Network`]: the networks, with the link that the demands are scaled by.
+//! - [`Condition`]: what happens to the network, each for one question.
+//! - [`cases`]: all combinations, as scenarios; they can be written to files and played elsewhere ([`export`]).
+//! - [`rows`]: one line of JSON for each run, in the order of the cases, whoever has played them.
+//! - [`metric`]: what is compared, from the outcomes alone.
+//! - [`report`]: tables, drawings, and who wins where.
+
+mod case;
+mod condition;
+mod export;
+mod metric;
+mod network;
+mod report;
+mod rows;
+
+use anyhow::Result;
+use serde::Serialize;
+
+pub use case::{Case, Key, cases};
+pub use condition::Condition;
+pub use export::export;
+pub use metric::{METRICS, Metric};
+pub use network::Network;
+pub use report::{Comparison, compare, drawings, page};
+pub use rows::{Row, missing, play_all, read};
+
+/// Names of the compared protocols.
+pub const PROTOCOLS: [&str; 4] = ["rsvp", "boomerang", "yessir", "nsis"];
+
+/// Cost profile of the routers by default.
+pub const PROFILE: &str = "pentium-ii-2001";
+
+/// Size of the study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Extent {
+    /// One network, few flows: seconds.
+    Trial,
+    /// Networks of up to 100 routers and 10 000 flows: a quarter of an hour on two processors.
+    Outline,
+    /// Networks of up to 2 000 routers and a million flows: for a cluster.
+    Full,
+}
+
+impl Extent {
+    /// Returns the networks with the numbers of flows in each, and the number of seeds of these.
+    fn parts(self) -> &'static [(Network, &'static [(u32, u64)])] {
+        match self {
+            Extent::Trial => &[(Network::Chain, &[(20, 2)])],
+            Extent::Outline => &[
+                (Network::Chain, &[(100, 10), (1_000, 10)]),
+                (Network::Abilene, &[(100, 10), (1_000, 10), (10_000, 6)]),
+                (Network::Waxman100, &[(1_000, 10), (10_000, 6)]),
+            ],
+            Extent::Full => &[
+                (Network::Chain, &[(100, 30), (1_000, 30), (10_000, 10)]),
+                (Network::Abilene, &[(100, 30), (1_000, 30), (10_000, 10), (100_000, 6)]),
+                (Network::Waxman100, &[(1_000, 30), (10_000, 10), (100_000, 6)]),
+                (Network::Waxman2000, &[(10_000, 6), (100_000, 6), (1_000_000, 1)]),
+            ],
+        }
+    }
+}
+
+/// Returns all cases of an extent, whose daemons take the times of a cost profile.
+///
+/// # Errors
+/// The profile cannot be used.
+pub fn all_cases(extent: Extent, profile: &str) -> Result<Vec<Case>> {
+    let mut all = Vec::new();
+    for (network, sizes) in extent.parts() {
+        all.extend(cases(*network, sizes, profile)?);
+    }
+    Ok(all)
+}
