@@ -293,6 +293,53 @@ impl<'s> Sender<'s> {
         Ok(Refreshed { sent: queued, due })
     }
 
+    /// Refreshes each session that was set up once, at a pace that a daemon keeps, and waits until it is done.
+    ///
+    /// # Errors
+    /// A socket fails; the measurement was interrupted.
+    pub fn refresh_once(&mut self, count: u32, supervision: &Supervision<'_>) -> Result<()> {
+        /// Time for a batch, 12 800 messages a second.
+        const BATCH: Duration = Duration::from_millis(5);
+        let (first, refresh) = (self.next, self.writer.protocol.refresh());
+        let start = Instant::now();
+        for (number, batch) in (0..count.div_ceil(MESSAGES as u32)).zip(1..) {
+            let begin = number * MESSAGES as u32;
+            for place in begin..count.min(begin + MESSAGES as u32) {
+                self.queue(first + place, refresh);
+            }
+            self.flush();
+            while start.elapsed() < BATCH * batch {
+                if self.receive()? == 0 {
+                    idle();
+                }
+            }
+            supervision.check_interrupted()?;
+        }
+        let end = Instant::now();
+        while end.elapsed() < QUIET {
+            if self.receive()? == 0 {
+                idle();
+            }
+        }
+        self.count_lost();
+        Ok(())
+    }
+
+    /// Receives what comes for a while.
+    ///
+    /// # Errors
+    /// A socket fails; the measurement was interrupted.
+    pub fn listen(&mut self, how_long: Duration, supervision: &Supervision<'_>) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < how_long {
+            if self.receive()? == 0 {
+                idle();
+            }
+            supervision.check_interrupted()?;
+        }
+        Ok(())
+    }
+
     /// Releases the sessions of [`Sender::hold_sessions`].
     ///
     /// # Errors
