@@ -7,6 +7,7 @@
 //! duration = "600s"
 //! discard = "50s"                          # initial time that is not counted; default 0
 //! refresh = "30s"                          # default 30s
+//! refresh_reduction = true                 # summaries in place of refreshes, if the protocol has them; the default
 //! retry = { threshold = 10 }               # a number, or "infinite"; 0: by refreshes alone, the default
 //! rollback = { after = "5s", again = "uniform 20s 40s" } # release a partial reservation, retry later; default: wait
 //! data = "packets"                         # the default; or "fluid", rates only, or "none"
@@ -94,6 +95,9 @@ pub struct Scenario {
     /// Mean time between refreshes.
     #[serde(default = "thirty_seconds", deserialize_with = "value_syntax::time")]
     pub refresh: Duration,
+    /// Whether refreshes are reduced to summaries, where the protocol has that.
+    #[serde(default = "yes")]
+    pub refresh_reduction: bool,
     /// Retry policy of refused requests.
     #[serde(default)]
     pub retry: Retry,
@@ -277,6 +281,10 @@ pub struct Bursts {
     /// Mean off time.
     #[serde(deserialize_with = "value_syntax::time")]
     pub off: Duration,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn thirty_seconds() -> Duration {

@@ -56,7 +56,8 @@ fn settings(scenario: &Scenario) -> NodeConfig {
     let has_priorities = scenario.flows.iter().any(|flows| flows.priority.is_some());
     let opens = |flows: &Flows| flows.opens.is_some() || flows.exposes.is_some();
     let opens_paths = !scenario.middleboxes.is_empty() || scenario.flows.iter().any(opens);
-    let common = CommonSettings { refresh: scenario.refresh, has_priorities, opens_paths };
+    let Scenario { refresh, refresh_reduction, .. } = *scenario;
+    let common = CommonSettings { refresh, refresh_reduction, has_priorities, opens_paths };
     for protocol in scenario.protocols.all() {
         protocol.configure(&common, &mut settings);
     }

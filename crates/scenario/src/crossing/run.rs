@@ -131,8 +131,12 @@ impl<'c> Run<'c> {
     ) -> Run<'c> {
         let topology = Topology::parse(NETWORK).expect("the network of crossings is valid");
         let mut config = protocols.node_config();
-        let settings =
-            CommonSettings { refresh: REFRESH, has_priorities: false, opens_paths: false };
+        let settings = CommonSettings {
+            refresh: REFRESH,
+            refresh_reduction: true,
+            has_priorities: false,
+            opens_paths: false,
+        };
         for protocol in protocols.all() {
             protocol.configure(&settings, &mut config);
         }

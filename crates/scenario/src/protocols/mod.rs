@@ -33,6 +33,8 @@ pub enum End {
 pub struct CommonSettings {
     /// Mean time between refreshes.
     pub refresh: Duration,
+    /// Whether refreshes are reduced to summaries, where the protocol has that (RFC 2961).
+    pub refresh_reduction: bool,
     /// Whether flows have priorities.
     pub has_priorities: bool,
     /// Whether nodes take part in opening paths through firewalls.

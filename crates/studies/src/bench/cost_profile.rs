@@ -6,7 +6,9 @@
 //!
 //! Sessions are set up as fast as they are answered, refreshed once, and then released. The daemon's processor time for each of these is
 //! divided among the messages that it receives meanwhile. Half of the sessions are resident on average, and all of them during the
-//! refreshes. Daemons that send refreshes by themselves do so once more for a while in which they receive none.
+//! refreshes. A burst is cheap, because the daemon receives many messages with each wake-up: set-ups and releases are scaled to what they
+//! take at a constant rate that needs three quarters of the processor. Daemons that send refreshes by themselves do so once more for a
+//! while in which they receive none.
 
 use std::time::Duration;
 
@@ -16,6 +18,7 @@ use earmark_scenario::processing::{Direction, Does, TurnCost};
 use super::Supervision;
 use super::process::Sample;
 use super::rates::line::{self, Line, Processors};
+use super::rates::load::Load;
 use super::rates::sender::Sender;
 use super::router::Protocol;
 use earmark_lab::statistics::Median;
@@ -41,8 +44,14 @@ struct Times {
 
 /// Refresh period of daemons whose own refreshes are measured.
 const PERIOD: Duration = Duration::from_secs(10);
-/// Number of sessions for that.
-const REFRESHED: u32 = 5_000;
+/// Numbers of sessions for that, ascending.
+const REFRESHED: [u32; 2] = [5_000, 50_000];
+/// Rate of set-ups and releases that any daemon bears, a second.
+const FIRST_RATE: f64 = 8_000.0;
+/// Share of the processor at which set-ups and releases are measured at a constant rate.
+const PACED_LOAD: f64 = 0.75;
+/// Duration of a constant rate.
+const PACED_FOR: Duration = Duration::from_secs(1);
 
 /// Measures the times of all protocols; returns the entries of a profile.
 ///
@@ -86,8 +95,48 @@ fn measure_protocol(
                 release: median(|it| it.release),
             })
         };
-        plan.sessions.iter().map(of).collect()
+        let times = plan.sessions.iter().map(of).collect::<Result<Vec<Times>>>()?;
+        let paced = (0..plan.repetitions.max(1))
+            .map(|_| measure_paced(&line, sender, protocol, supervision))
+            .collect::<Result<Vec<f64>>>()?;
+        let paced = Median::of(paced).context("there are repetitions")?.median;
+        Ok(scaled(protocol, times, paced))
     })
+}
+
+/// Measures a set-up with its release at a constant rate; returns the time of both, microseconds.
+fn measure_paced(
+    line: &Line,
+    sender: &mut Sender<'_>,
+    protocol: Protocol,
+    supervision: &Supervision<'_>,
+) -> Result<f64> {
+    supervision.watcher.begin(&format!("{}: a constant rate", protocol.name()), 1);
+    let (mut rate, mut each) = (FIRST_RATE, 0.0);
+    for _ in 0..3 {
+        let before = line.sample()?;
+        let result =
+            sender.offer(Load::Rate { rate: rate as u32, window: PACED_FOR }, supervision)?;
+        let after = line.sample()?;
+        ensure!(
+            result.is_whole(),
+            "{rate:.0} set-ups a second did not go through; other work on this machine disturbs"
+        );
+        let spent = after.processor.saturating_sub(before.processor).as_secs_f64() * 1e6;
+        each = spent / (f64::from(rate as u32) * PACED_FOR.as_secs_f64());
+        rate = PACED_LOAD * 1e6 / each;
+    }
+    Ok(each)
+}
+
+/// Scales set-ups and releases so that both together take a time with the smallest number of sessions.
+fn scaled(protocol: Protocol, times: Vec<Times>, paced: f64) -> Vec<Times> {
+    let [set_ups, releases] = messages(protocol).map(f64::from);
+    let burst = times.first().map_or(paced, |it| it.set_up * set_ups + it.release * releases);
+    let factor = paced / burst;
+    let scale =
+        |it: Times| Times { set_up: it.set_up * factor, release: it.release * factor, ..it };
+    times.into_iter().map(scale).collect()
 }
 
 /// Sets sessions up, and releases them.
@@ -139,30 +188,43 @@ fn measure_own_refreshes(
     let processors = Processors::available().first().copied().unwrap_or(Processors::One);
     line.pin(processors)?;
     line.with_ends(processors, |sender| {
-        let mut each = Vec::new();
-        for _ in 0..plan.repetitions.max(1) {
-            let lost = sender.set_up(REFRESHED, supervision)?;
-            ensure!(lost == 0, "{lost} of {REFRESHED} set-ups were lost; other work disturbs");
-            supervision.watcher.begin(&format!("{}: own refreshes", protocol.name()), 1);
-            let before = line.sample()?;
-            sender.listen(PERIOD * 2, supervision)?;
-            let after = line.sample()?;
-            let sent = after.outgoing.since(before.outgoing).packets;
-            ensure!(sent >= u64::from(REFRESHED), "it has sent {sent} refreshes");
-            let spent = after.processor.saturating_sub(before.processor);
-            each.push(spent.as_secs_f64() * 1e6 / sent as f64);
-            sender.release(REFRESHED, supervision)?;
-        }
-        let median = Median::of(each).context("there are repetitions")?.median;
+        let of = |count: &u32| {
+            let each = (0..plan.repetitions.max(1))
+                .map(|_| own_refreshes(&line, sender, protocol, *count, supervision))
+                .collect::<Result<Vec<f64>>>()?;
+            let median = Median::of(each).context("there are repetitions")?.median;
+            Ok(rounded(median))
+        };
         Ok(TurnCost {
             protocol: protocol.name_in_settings().to_owned(),
             message: None,
             direction: Direction::Sent,
             does: None,
-            sessions: vec![REFRESHED],
-            microseconds: vec![rounded(median)],
+            sessions: REFRESHED.to_vec(),
+            microseconds: REFRESHED.iter().map(of).collect::<Result<_>>()?,
         })
     })
+}
+
+/// Sets sessions up, measures a refresh that the daemon sends, microseconds, and releases them.
+fn own_refreshes(
+    line: &Line,
+    sender: &mut Sender<'_>,
+    protocol: Protocol,
+    count: u32,
+    supervision: &Supervision<'_>,
+) -> Result<f64> {
+    supervision.watcher.begin(&format!("{}: own refreshes of {count}", protocol.name()), 1);
+    let lost = sender.set_up(count, supervision)?;
+    ensure!(lost == 0, "{lost} of {count} set-ups were lost; other work on this machine disturbs");
+    let before = line.sample()?;
+    sender.listen(PERIOD, supervision)?;
+    let after = line.sample()?;
+    let sent = after.outgoing.since(before.outgoing).packets;
+    ensure!(sent >= u64::from(count) / 2, "it has sent {sent} refreshes of {count} sessions");
+    sender.release(count, supervision)?;
+    let spent = after.processor.saturating_sub(before.processor).as_secs_f64() * 1e6;
+    Ok(spent / sent as f64)
 }
 
 fn rounded(microseconds: f64) -> f64 {
@@ -180,8 +242,8 @@ fn messages(protocol: Protocol) -> [u32; 2] {
 }
 
 /// Returns the entries of a protocol. Messages that remove a reservation take the time of a release; others that change nothing
-/// or are passed on, that of a refresh; all else, that of a set-up. A message of Boomerang that installs nothing comes back to the
-/// router on its way: what it takes less than the mean of the set-up, the other one takes more.
+/// or are passed on, that of a refresh; all else, that of a set-up. A message of Boomerang that neither installs nor removes comes
+/// back to the router on its way: what it takes less than the mean, the other one takes more.
 fn entries(protocol: Protocol, sessions: &[u32], times: &[Times]) -> Vec<TurnCost> {
     let entry =
         |does, message: Option<&str>, residents: u32, of: &dyn Fn(&Times) -> f64| TurnCost {
@@ -204,8 +266,9 @@ fn entries(protocol: Protocol, sessions: &[u32], times: &[Times]) -> Vec<TurnCos
         Protocol::Yessir => all.push(entry(Some(Does::Sends), None, 1, &|it| it.refresh)),
         Protocol::Boomerang => {
             all.push(entry(Some(Does::Sends), None, 1, &|it| it.refresh));
-            let install = |it: &Times| (2.0 * it.set_up - it.refresh).max(it.set_up);
-            all.push(entry(Some(Does::Installs), None, 2, &install));
+            let out = |mean: f64, it: &Times| (2.0 * mean - it.refresh).max(mean);
+            all.push(entry(Some(Does::Installs), None, 2, &|it| out(it.set_up, it)));
+            all[1] = entry(Some(Does::Removes), None, 2, &|it| out(it.release, it));
         }
         // Query, Response and Confirm come in set-ups alone.
         Protocol::Nsis | Protocol::Natfw => {
@@ -220,6 +283,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn set_ups_and_releases_are_scaled_to_a_constant_rate() {
+        for protocol in Protocol::RESERVING {
+            let [set_ups, releases] = messages(protocol).map(f64::from);
+            let times = |set_up| Times { set_up, refresh: 0.5, release: 1.0 };
+            let scaled = scaled(protocol, vec![times(2.0), times(4.0)], 30.0);
+            let [few, many] = scaled[..] else { panic!("{scaled:?}") };
+            assert!((few.set_up * set_ups + few.release * releases - 30.0).abs() < 1e-9);
+            assert!((many.set_up - 2.0 * few.set_up).abs() < 1e-9 && many.refresh == 0.5);
+        }
+    }
+
+    #[test]
     fn all_messages_of_a_pair_have_a_time() {
         for protocol in Protocol::RESERVING {
             let [set_up, release] = messages(protocol);
@@ -231,7 +306,13 @@ mod tests {
             let set_ups = of(None);
             assert_eq!(set_ups.sessions, [500, 4_500]);
             assert_eq!(set_ups.microseconds, [2.0, 3.0]);
-            assert_eq!(of(Some(Does::Removes)).microseconds, [1.0, 1.0]);
+            let both = f64::from(u32::from(protocol == Protocol::Boomerang) + 1);
+            let passed_on = if protocol == Protocol::Boomerang { [0.5, 0.75] } else { [0.0; 2] };
+            let releases = [1.0, 1.0].iter().zip(passed_on).map(|(it, back)| both * it - back);
+            let removes = &of(Some(Does::Removes)).microseconds;
+            assert!(
+                removes.iter().zip(releases).all(|(it, expected)| (it - expected).abs() < 0.011)
+            );
             let refreshes = of(Some(Does::Nothing));
             assert_eq!(refreshes.sessions, [1_000, 9_000]);
             assert_eq!(refreshes.microseconds, [0.5, 0.75]);

@@ -2,12 +2,13 @@
 //! through a router without a loss, for each protocol.
 //!
 //! A session lives for half of the window at most, as in the measurement of real daemons
-//! ([`rates`](crate::bench::rates)); but its set-up comes at a random time, by a Poisson process.
+//! ([`rates`](crate::bench::rates)), and no message is acknowledged by a neighbor there either; but its set-up comes at a random time, by a
+//! Poisson process.
 
 use anyhow::{Context, Result};
 use earmark_scenario::processing::Processing;
 use earmark_scenario::topology::Topology;
-use earmark_scenario::{ProcessorOutcome, Scenario, play};
+use earmark_scenario::{Outcome, ProcessorOutcome, Scenario, play};
 use serde::Serialize;
 
 use crate::bench::search::Search;
@@ -34,6 +35,8 @@ pub struct Knee {
     pub is_found: bool,
     /// Use of the processor at that rate, 0 to 1.
     pub busy: f64,
+    /// Messages that the router receives for a pair: those of both ends, with the reports and confirmations of receivers.
+    pub messages: f64,
 }
 
 /// Searches for the knee of a protocol; `None` if its messages take no time. `profile` is the name of a built-in profile,
@@ -47,6 +50,7 @@ pub fn knee(protocol: &str, profile: &str, seed: u64) -> Result<Option<Knee>> {
     if !processing.loaded.as_ref().is_some_and(|profile| profile.has_times(protocol)) {
         return Ok(None);
     }
+    let messages = messages_of_a_pair(protocol, &processing, seed)?;
     let (mut busy, mut is_found) = (0.0, false);
     let rate = search.largest(|rate| {
         let router = offer(protocol, &processing, rate, seed)?;
@@ -56,7 +60,7 @@ pub fn knee(protocol: &str, profile: &str, seed: u64) -> Result<Option<Knee>> {
         }
         Ok(router.is_some())
     })?;
-    Ok(Some(Knee { protocol: protocol.to_owned(), rate, is_found, busy }))
+    Ok(Some(Knee { protocol: protocol.to_owned(), rate, is_found, busy, messages }))
 }
 
 /// Loads a profile.
@@ -67,6 +71,19 @@ fn load(profile: &str) -> Result<Processing> {
     Ok(processing)
 }
 
+/// Counts the messages for a pair at a low rate, in three seconds of the steady state.
+fn messages_of_a_pair(protocol: &str, processing: &Processing, seed: u64) -> Result<f64> {
+    const RATE: u32 = 100;
+    let counts = |seconds: u32| -> Result<[f64; 2]> {
+        let window = [format!("{seconds}s"), "0s".to_owned()];
+        let outcome = run(protocol, processing, (RATE, &window), seed)?;
+        let router = outcome.processors.get("r").context("the router has a processor")?;
+        Ok([router.turns, outcome.wanted].map(|count| count as f64))
+    };
+    let ([turns, pairs], [earlier, before]) = (counts(5)?, counts(2)?);
+    Ok((turns - earlier) / (pairs - before))
+}
+
 /// Offers a rate; returns the use of the router's processor if the load goes through.
 fn offer(
     protocol: &str,
@@ -74,24 +91,33 @@ fn offer(
     rate: u32,
     seed: u64,
 ) -> Result<Option<ProcessorOutcome>> {
-    let topology = Topology::parse(&star()).context("the star is a topology")?;
-    let scenario = Scenario::parse(&scenario(protocol, rate))?;
-    let scenario = Scenario { processing: Some(processing.clone()), ..scenario };
-    let outcome = play(&scenario, &topology, seed)?;
+    let window = WINDOW.map(str::to_owned);
+    let outcome = run(protocol, processing, (rate, &window), seed)?;
     let router = *outcome.processors.get("r").context("the router has a processor")?;
     let granted = outcome.completed as f64 / (outcome.wanted as f64).max(1.0);
     let goes_through = router.lost == 0 && router.busy < FULL && granted >= GRANTED;
     Ok(goes_through.then_some(router))
 }
 
-fn scenario(protocol: &str, rate: u32) -> String {
+fn run(
+    protocol: &str,
+    processing: &Processing,
+    (rate, window): (u32, &[String; 2]),
+    seed: u64,
+) -> Result<Outcome> {
+    let topology = Topology::parse(&star()).context("the star is a topology")?;
+    let scenario = Scenario::parse(&scenario(protocol, rate, window))?;
+    let scenario = Scenario { processing: Some(processing.clone()), ..scenario };
+    Ok(play(&scenario, &topology, seed)?)
+}
+
+fn scenario(protocol: &str, rate: u32, [window, discarded]: &[String; 2]) -> String {
     let pairs: Vec<String> =
         (0..SOURCES).map(|number| format!("[\"s{number}\", \"d{number}\"]")).collect();
-    let [window, discarded] = WINDOW;
     let count = (f64::from(rate) * LIFE_S).ceil();
     format!(
         "name = \"knee\"\ntopology = \"none\"\nprotocol = \"{protocol}\"\n\
-         duration = \"{window}\"\ndiscard = \"{discarded}\"\ndata = \"none\"\n\
+         duration = \"{window}\"\ndiscard = \"{discarded}\"\ndata = \"none\"\nrefresh_reduction = false\n\
          [[flows]]\nname = \"sessions\"\nbetween = [{}]\ncount = {count}\narrivals = \"poisson\"\ninitial = \"none\"\n\
          lifetime = \"constant {LIFE_S}s\"\nrate = \"1kbit\"\nreserves = \"0s\"\n",
         pairs.join(", ")
@@ -125,6 +151,8 @@ mod tests {
         let below = at(5_000).expect("83 % of the time");
         assert!((0.6..0.95).contains(&below.busy), "{below:?}");
         assert_eq!(at(7_000), None);
+        let messages = messages_of_a_pair("boomerang", &processing, 1).unwrap();
+        assert!((3.8..4.2).contains(&messages), "two loops, out and back: {messages}");
     }
 
     #[test]

@@ -27,8 +27,12 @@ impl AttackedSimulator {
     pub fn new(setup: Setup, plan: Plan, seed: u64) -> Result<AttackedSimulator> {
         let topology = Topology::parse(TOPOLOGY)?;
         let (mut settings, protocols) = (NodeConfig::default(), Protocols::default());
-        let common =
-            CommonSettings { refresh: plan.refresh, has_priorities: false, opens_paths: false };
+        let common = CommonSettings {
+            refresh: plan.refresh,
+            refresh_reduction: true,
+            has_priorities: false,
+            opens_paths: false,
+        };
         for protocol in protocols.all() {
             protocol.configure(&common, &mut settings);
         }

@@ -39,6 +39,7 @@ impl ScenarioProtocol for Rsvp {
 
     fn configure(&self, settings: &CommonSettings, config: &mut NodeConfig) {
         config.rsvp.timing.refresh = settings.refresh;
+        config.rsvp.reduction.enabled = settings.refresh_reduction;
         config.rsvp.policy.preemption = settings.has_priorities.then(PreemptionPolicy::default);
     }
 
