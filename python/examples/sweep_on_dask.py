@@ -1,26 +1,21 @@
 #!/usr/bin/env python3
-"""A sweep over keys of a scenario, each with many seeds, spread over the workers of a Dask cluster.
+"""A sweep over keys of a scenario, each with many seeds, on the processors of this machine or on a Dask cluster.
 
     sweep_on_dask.py scenarios/retry-high.toml --set retry.threshold=0,1,3,10,infinite --seeds 30 --out sweep.csv
     sweep_on_dask.py scenarios/retry-high.toml --seeds 1000 --scheduler tcp://10.1.2.3:8786
 
-Without --scheduler the runs use the processors of this machine. Workers need only the package earmark: the script sends them the
-scenario and its topology. Rows are in the order of the values and seeds, so the file does not depend on the number of workers or
-on the order of the runs.
+This is a command line over `earmark.sweep`. Workers need only the package earmark. Rows are in the order of the values and seeds,
+so the file does not depend on the number of workers or on the order of the runs. With --resume, finished runs are kept in a file,
+and an interrupted sweep goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import itertools
-import sys
-import tempfile
-import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
-
-from distributed import Client, LocalCluster, as_completed
 
 import earmark
 
@@ -29,24 +24,22 @@ COUNTS = ["events", "attempts", "retries", "refused_retries", "wanted", "complet
 
 def main(arguments: list[str] | None = None) -> None:
     options = parse(arguments)
-    files, moved = read(options.scenario)
-    keys = [key for key, _ in options.set]
-    seeds = range(options.seed, options.seed + options.seeds)
-    runs = list(itertools.product(*(values for _, values in options.set), seeds))
-    with cluster(options.scheduler) as client:
-        # Every worker gets the files once, rather than with each run.
-        shared = client.scatter(files, broadcast=True)
-        futures = [
-            client.submit(play, shared, moved | dict(zip(keys, run)), run[-1]) for run in runs
-        ]
-        for done, _ in enumerate(as_completed(futures, raise_errors=False), start=1):
-            print(f"\r{done} of {len(runs)} runs", end="", file=sys.stderr, flush=True)
-        print(file=sys.stderr)
-        rows = client.gather(futures)
+    with place(options.scheduler) as on:
+        outcome = earmark.sweep(
+            options.scenario,
+            dict(options.set),
+            range(options.seed, options.seed + options.seeds),
+            on=on,
+            resume=options.resume,
+        )
     with options.out.open("w", newline="") as out:
         table = csv.writer(out)
-        table.writerow([*keys, "seed", *COUNTS, "completed_after"])
-        table.writerows([*run, *row] for run, row in zip(runs, rows))
+        table.writerow([*outcome.keys, "seed", *COUNTS, "completed_after"])
+        for values, run in outcome:
+            counts = run.to_dict()
+            completed_after = run.watched[0].completed_after_s if run.watched else None
+            row = [*values.values(), run.seed, *(counts[count] for count in COUNTS)]
+            table.writerow([*row, completed_after])
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -65,6 +58,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=10, help="how many seeds")
     parser.add_argument("--scheduler", help="address of a Dask scheduler, tcp://HOST:8786")
+    parser.add_argument("--resume", type=Path, help="file of finished runs, JSON lines")
     parser.add_argument("--out", type=Path, default=Path("sweep.csv"), help="the CSV file")
     return parser.parse_args(arguments)
 
@@ -86,35 +80,14 @@ def number(text: str) -> int | float | str:
     return text
 
 
-def read(scenario: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns the files of scenario and topology, and an override with the topology's new path, if it is a file."""
-    text = scenario.read_text()
-    topology, key = tomllib.loads(text)["topology"], "topology"
-    if isinstance(topology, dict):
-        topology, key = topology.get("file"), "topology.file"
-    if topology is None:  # made by a model
-        return {"scenario.toml": text}, {}
-    file = scenario.parent / topology
-    name = "topology" + file.suffix
-    return {"scenario.toml": text, name: file.read_text()}, {key: name}
+def place(scheduler: str | None) -> Any:
+    """Returns where the runs are, as a context: processes of this machine, or a client of a Dask scheduler."""
+    if scheduler is None:
+        return nullcontext("processes")
+    import distributed
 
-
-def cluster(scheduler: str | None) -> Client:
-    if scheduler:
-        return Client(scheduler)
-    # Threads suffice: a run releases the interpreter lock.
-    return Client(LocalCluster(n_workers=1, processes=False, dashboard_address=":0"))
-
-
-def play(files: dict[str, str], overrides: dict[str, Any], seed: int) -> list[Any]:
-    """Runs one seed on a worker; returns its cells of the table."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, text in files.items():
-            Path(folder, name).write_text(text)
-        outcome = earmark.simulate(Path(folder, "scenario.toml"), seed, overrides)
-    watched = outcome["watched"]
-    completed_after = watched[0]["completed_after"] if watched else None
-    return [*(outcome[count] for count in COUNTS), completed_after]
+    client: Any = distributed.Client
+    return client(scheduler)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 //! - [`worker`]: the thread that owns a run. Python waits for it without the interpreter lock, answers its callbacks, and
 //!   stays interruptible.
 //! - [`simulation`]: a run that is played step by step, with callbacks.
+//! - [`stored`]: outcomes that are read back from JSON.
 //! - [`outcomes`]: outcomes of runs, as JSON, and as Arrow tables.
 //!
 //! The Python half of the package gives them types.
@@ -14,6 +15,7 @@ mod errors;
 mod outcomes;
 mod simulation;
 mod source;
+mod stored;
 mod value;
 mod worker;
 
@@ -27,18 +29,18 @@ use crate::worker::Worker;
 
 /// Runs a scenario to its end.
 #[pyfunction]
-#[pyo3(signature = (scenario, topology, seed, overrides))]
+#[pyo3(signature = (scenario, files, seed, overrides))]
 fn simulate(
     py: Python<'_>,
     scenario: &Bound<'_, PyAny>,
-    topology: Option<&Bound<'_, PyAny>>,
+    files: &Bound<'_, PyDict>,
     seed: u64,
     overrides: &Bound<'_, PyDict>,
 ) -> PyResult<Outcomes> {
-    let source = Source::from_python(scenario, topology, overrides)?;
+    let source = Source::from_python(scenario, files, overrides)?;
     let worker = Worker::begin(py, source, seed)?;
     worker.play(py, None)?;
-    worker.finish(py).map(Outcomes::of)
+    worker.finish(py).and_then(Outcomes::of)
 }
 
 /// Native module of the package `earmark`.

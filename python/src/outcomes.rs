@@ -8,54 +8,115 @@ use std::sync::Arc;
 
 use arrow_array::builder::{BooleanBuilder, Float64Builder, StringBuilder, UInt64Builder};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator,
+    StringArray,
+};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use earmark_scenario::Outcome;
 use earmark_scenario::tables::{self, Cell, Column, Kind, TABLES};
-use pyo3::exceptions::{PyKeyError, PyRuntimeError};
+use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+
+use crate::stored;
 
 /// Outcomes of runs.
 #[pyclass(frozen, module = "earmark._earmark")]
 pub(crate) struct Outcomes {
-    outcomes: Vec<Arc<Outcome>>,
+    runs: Vec<Arc<Run>>,
+}
+
+/// Outcome of a run, and its line of JSON.
+struct Run {
+    json: String,
+    outcome: Outcome,
 }
 
 impl Outcomes {
-    pub(crate) fn of(outcome: Outcome) -> Outcomes {
-        Outcomes { outcomes: vec![Arc::new(outcome)] }
+    pub(crate) fn of(outcome: Outcome) -> PyResult<Outcomes> {
+        let json = serde_json::to_string(&outcome)
+            .map_err(|why| PyRuntimeError::new_err(why.to_string()))?;
+        Ok(Outcomes { runs: vec![Arc::new(Run { json, outcome })] })
     }
 }
 
 #[pymethods]
 impl Outcomes {
+    /// Reads a line of JSON, as `earmark-lab simulate --json` prints it.
+    #[staticmethod]
+    fn from_json(json: String) -> PyResult<Outcomes> {
+        let outcome = stored::read(&json).map_err(|why| {
+            PyValueError::new_err(format!("no outcome of this version of Earmark: {why}"))
+        })?;
+        Ok(Outcomes { runs: vec![Arc::new(Run { json, outcome })] })
+    }
+
     /// Joins outcomes.
     #[staticmethod]
     fn concatenate(parts: Vec<PyRef<'_, Outcomes>>) -> Outcomes {
-        Outcomes { outcomes: parts.iter().flat_map(|part| part.outcomes.iter().cloned()).collect() }
+        Outcomes { runs: parts.iter().flat_map(|part| part.runs.iter().cloned()).collect() }
     }
 
-    /// Returns a line of JSON for each outcome, as `earmark-lab simulate --json` prints it.
-    fn json(&self) -> PyResult<Vec<String>> {
-        let lines = self.outcomes.iter().map(|outcome| serde_json::to_string(&**outcome));
-        lines.collect::<Result<_, _>>().map_err(|why| PyRuntimeError::new_err(why.to_string()))
+    /// Returns the line of JSON of each outcome, as `earmark-lab simulate --json` prints it.
+    fn json(&self) -> Vec<&str> {
+        self.runs.iter().map(|run| run.json.as_str()).collect()
     }
 
-    /// Returns a table by its name.
-    fn table(&self, name: &str) -> PyResult<Table> {
+    /// Returns a table by its name. `swept` are columns before its own: a name, and a value for each run.
+    #[pyo3(signature = (name, swept=None))]
+    fn table(&self, name: &str, swept: Option<Vec<(String, SweptValues)>>) -> PyResult<Table> {
         let table = find(name)?;
         let mut columns: Vec<Builder> =
             table.columns.iter().map(|column| Builder::of(column.kind)).collect();
-        for outcome in &self.outcomes {
-            table.rows(std::slice::from_ref(&**outcome), |row| {
+        let mut run_of_row = Vec::new();
+        for (index, run) in self.runs.iter().enumerate() {
+            table.rows(std::slice::from_ref(&run.outcome), |row| {
+                run_of_row.push(index);
                 columns.iter_mut().zip(row).for_each(|(column, cell)| column.append(*cell));
             });
         }
-        let arrays = columns.into_iter().map(Builder::finish).collect();
-        let schema = Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()));
+        let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+        for (name, swept) in swept.unwrap_or_default() {
+            let array = swept.of_rows(&run_of_row).ok_or_else(|| {
+                PyValueError::new_err(format!("`{name}` does not have a value for each run"))
+            })?;
+            fields.push(Field::new(name, array.data_type().clone(), true));
+            arrays.push(array);
+        }
+        fields.extend(table.columns.iter().map(field));
+        arrays.extend(columns.into_iter().map(Builder::finish));
+        let schema = Arc::new(Schema::new(fields));
         Ok(Table { batch: RecordBatch::try_new(schema, arrays).map_err(of_arrow)? })
+    }
+}
+
+/// Values of a swept key, one for each run. The first kind is taken that has all of them.
+#[derive(FromPyObject)]
+enum SweptValues {
+    Flags(Vec<bool>),
+    Integers(Vec<i64>),
+    Numbers(Vec<f64>),
+    Texts(Vec<String>),
+}
+
+impl SweptValues {
+    /// Returns the column of a table whose rows belong to these runs; `None` if a run has no value.
+    fn of_rows(&self, runs: &[usize]) -> Option<ArrayRef> {
+        fn pick<T: Clone, A: FromIterator<Option<T>> + Array + 'static>(
+            values: &[T],
+            runs: &[usize],
+        ) -> Option<ArrayRef> {
+            let rows = runs.iter().map(|run| values.get(*run).cloned().map(Some));
+            rows.collect::<Option<A>>().map(|column| Arc::new(column) as ArrayRef)
+        }
+        match self {
+            SweptValues::Flags(values) => pick::<_, BooleanArray>(values, runs),
+            SweptValues::Integers(values) => pick::<_, Int64Array>(values, runs),
+            SweptValues::Numbers(values) => pick::<_, Float64Array>(values, runs),
+            SweptValues::Texts(values) => pick::<_, StringArray>(values, runs),
+        }
     }
 }
 

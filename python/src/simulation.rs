@@ -35,15 +35,15 @@ struct Row<T> {
 #[pymethods]
 impl Simulation {
     #[new]
-    #[pyo3(signature = (scenario, topology, seed, overrides))]
+    #[pyo3(signature = (scenario, files, seed, overrides))]
     fn new(
         py: Python<'_>,
         scenario: &Bound<'_, PyAny>,
-        topology: Option<&Bound<'_, PyAny>>,
+        files: &Bound<'_, PyDict>,
         seed: u64,
         overrides: &Bound<'_, PyDict>,
     ) -> PyResult<Simulation> {
-        let source = Source::from_python(scenario, topology, overrides)?;
+        let source = Source::from_python(scenario, files, overrides)?;
         Ok(Simulation { worker: Worker::begin(py, source, seed)? })
     }
 
@@ -62,7 +62,7 @@ impl Simulation {
 
     /// Ends the run where it is.
     fn finish(&self, py: Python<'_>) -> PyResult<Outcomes> {
-        self.worker.finish(py).map(Outcomes::of)
+        self.worker.finish(py).and_then(Outcomes::of)
     }
 
     /// Time, and that of the end, seconds; and the number of events so far.

@@ -1,27 +1,27 @@
 //! Scenarios and topologies, from files, text or Python values.
 
+use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use earmark_scenario::topology::Topology;
-use earmark_scenario::{LoadError, Override, Scenario, load, load_text};
+use earmark_scenario::{LoadError, Override, Scenario};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use toml::Value;
 
 use crate::errors::{ScenarioError, of_load};
 use crate::value::{read_overrides, read_value};
 
 /// Name in errors of a scenario given as text or as a dict; its topology is relative to the working directory.
 const TEXT: &str = "<scenario>";
-/// Name in errors of a topology given as a dict.
-const TOPOLOGY: &str = "<topology>";
 
 /// A scenario that is not read so far, with its overrides.
 pub(crate) struct Source {
     scenario: Given,
-    /// Text of the topology file that replaces the scenario's topology.
-    topology: Option<String>,
+    /// Texts that replace files, by the names that the call and the scenario have for these.
+    /// The caller chooses the names; a standard map resists chosen keys.
+    files: HashMap<String, String>,
     overrides: Vec<Override>,
 }
 
@@ -31,48 +31,58 @@ enum Given {
 }
 
 impl Source {
-    /// Reads the arguments of a run: a path, a text or a dict; a topology file as a dict, or `None`; and overrides.
+    /// Reads the arguments of a run: a path, a text or a dict; texts or dicts that replace files, by name; and overrides.
     pub(crate) fn from_python(
         scenario: &Bound<'_, PyAny>,
-        topology: Option<&Bound<'_, PyAny>>,
+        files: &Bound<'_, PyDict>,
         overrides: &Bound<'_, PyDict>,
     ) -> PyResult<Source> {
-        let topology = topology.map(|topology| text_of("topology", topology)).transpose()?;
-        let mut read = Vec::new();
-        if topology.is_some() {
-            let value = Value::String(TOPOLOGY.to_owned());
-            read.push(Override { key: "topology".to_owned(), value });
-        }
-        read.extend(read_overrides(overrides)?);
-        Ok(Source { scenario: Given::from_python(scenario)?, topology, overrides: read })
+        let read = |(name, content): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+            let text = match content.extract() {
+                Ok(text) => text,
+                Err(_) => text_of("topology", &content)?,
+            };
+            Ok((name.extract()?, text))
+        };
+        Ok(Source {
+            scenario: Given::from_python(scenario)?,
+            files: files.iter().map(read).collect::<PyResult<_>>()?,
+            overrides: read_overrides(overrides)?,
+        })
     }
 
-    /// Loads the scenario and its topology.
+    /// Loads the scenario and the files that it names.
     pub(crate) fn load(&self) -> PyResult<(Scenario, Topology)> {
-        let (text, file) = match (&self.scenario, &self.topology) {
-            (Given::File(file), None) => return load(file, &self.overrides).map_err(of_load),
-            (Given::Text(text), None) => {
-                return load_text(text, Path::new(TEXT), &self.overrides).map_err(of_load);
-            }
-            (Given::Text(text), Some(_)) => (text.clone(), PathBuf::from(TEXT)),
-            (Given::File(file), Some(_)) => {
+        let (text, file) = match &self.scenario {
+            Given::File(file) => {
                 let unreadable = |why| of_load(LoadError::Unreadable { file: file.clone(), why });
-                (std::fs::read_to_string(file).map_err(unreadable)?, file.clone())
+                (self.read(file).map_err(unreadable)?, file.clone())
             }
+            Given::Text(text) => (text.clone(), PathBuf::from(TEXT)),
         };
-        let scenario = Scenario::parse_with(&text, &self.overrides)
-            .map_err(|why| of_load(LoadError::Scenario { file: file.clone(), why }))?;
-        // An override may name another topology after all.
+        let invalid = |why| of_load(LoadError::Scenario { file: file.clone(), why });
+        let mut scenario = Scenario::parse_with(&text, &self.overrides).map_err(invalid)?;
         let folder = file.parent().unwrap_or(Path::new(""));
-        let read = |name: &str| match &self.topology {
-            Some(given) if name == TOPOLOGY => Ok(given.clone()),
-            _ => std::fs::read_to_string(folder.join(name)),
+        let beside = |name: &str| match self.files.get(name) {
+            Some(text) => Ok(text.clone()),
+            None => std::fs::read_to_string(folder.join(name)),
         };
+        if let Some(processing) = &mut scenario.processing {
+            processing.load(beside).map_err(invalid)?;
+        }
         let topology = scenario
             .topology
-            .build(read)
+            .build(beside)
             .map_err(|why| of_load(LoadError::Topology { file: file.clone(), why }))?;
         Ok((scenario, topology))
+    }
+
+    /// Reads the scenario's file.
+    fn read(&self, file: &Path) -> io::Result<String> {
+        match file.to_str().and_then(|name| self.files.get(name)) {
+            Some(text) => Ok(text.clone()),
+            None => std::fs::read_to_string(file),
+        }
     }
 
     /// Returns an error of the scenario.

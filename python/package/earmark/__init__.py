@@ -29,6 +29,7 @@ from .outcome import (
     units,
 )
 from .simulation import Simulation, play, simulate, simulate_json
+from .sweeps import SweepOutcome, sweep
 from .topology import from_graph
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "RunOutcome",
     "ScenarioError",
     "Simulation",
+    "SweepOutcome",
     "Table",
     "TimedOut",
     "__version__",
@@ -56,5 +58,6 @@ __all__ = [
     "play",
     "simulate",
     "simulate_json",
+    "sweep",
     "units",
 ]

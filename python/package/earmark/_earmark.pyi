@@ -22,9 +22,11 @@ class Table:
 
 class Outcomes:
     @staticmethod
+    def from_json(json: str) -> Outcomes: ...
+    @staticmethod
     def concatenate(parts: list[Outcomes]) -> Outcomes: ...
     def json(self) -> list[str]: ...
-    def table(self, name: str) -> Table: ...
+    def table(self, name: str, swept: list[tuple[str, list[Any]]] | None = None) -> Table: ...
 
 class Message:
     """A signalling message at an interface of a node."""
@@ -82,7 +84,7 @@ class Simulation:
     def __init__(
         self,
         scenario: str | PathLike[str] | dict[str, Any],
-        topology: dict[str, Any] | None,
+        files: dict[str, str | dict[str, Any]],
         seed: int,
         overrides: dict[str, Any],
     ) -> None: ...
@@ -101,7 +103,7 @@ class Simulation:
 def columns(table: str) -> list[tuple[str, str | None, str]]: ...
 def simulate(
     scenario: str | PathLike[str] | dict[str, Any],
-    topology: dict[str, Any] | None,
+    files: dict[str, str | dict[str, Any]],
     seed: int,
     overrides: dict[str, Any],
 ) -> Outcomes: ...

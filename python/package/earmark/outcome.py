@@ -169,6 +169,14 @@ class RunOutcome:
         self.served: float = self._data["served"]
         self.watched: tuple[FlowOutcome, ...] = tuple(map(FlowOutcome._of, self._data["watched"]))
 
+    @classmethod
+    def from_json(cls, text: str) -> RunOutcome:
+        """Reads a line of ``earmark-lab simulate --json``, or what ``to_json`` has returned. Raises ``ValueError`` for other texts."""
+        return cls(_earmark.Outcomes.from_json(text))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RunOutcome.from_json, (self._json,)
+
     def to_json(self) -> str:
         """Returns the line of ``earmark-lab simulate --json``, without line break."""
         return self._json
@@ -198,7 +206,7 @@ class RunOutcome:
         """A row for each watched flow and second."""
         return self._native.table("rates")
 
-    def frames(self, library: Literal["pandas", "polars", "pyarrow"] = "pandas") -> dict[str, Any]:
+    def frames(self, library: Library = "pandas") -> dict[str, Any]:
         """Returns all tables as data frames of a library, by name."""
         return frames([self], library)
 
@@ -207,15 +215,18 @@ class RunOutcome:
         return f"<RunOutcome {self.scenario!r}, seed {self.seed}: {counts}>"
 
 
+Library: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 TABLES = ("runs", "flows", "attempts", "rates")
 
 
-def frames(
-    outcomes: Iterable[RunOutcome], library: Literal["pandas", "polars", "pyarrow"] = "pandas"
-) -> dict[str, Any]:
+def frames(outcomes: Iterable[RunOutcome], library: Library = "pandas") -> dict[str, Any]:
     """Returns the tables of several runs as data frames of a library, by name. pandas needs pyarrow, too."""
     native = _earmark.Outcomes.concatenate([outcome._native for outcome in outcomes])
-    tables = {name: native.table(name) for name in TABLES}
+    return frames_of({name: native.table(name) for name in TABLES}, library)
+
+
+def frames_of(tables: Mapping[str, Table], library: Library) -> dict[str, Any]:
+    """Returns tables as data frames of a library, by name."""
     if library == "polars":
         polars: Any = importlib.import_module("polars")
         return {name: polars.DataFrame(table) for name, table in tables.items()}

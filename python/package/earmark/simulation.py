@@ -17,18 +17,23 @@ Scenario: TypeAlias = str | PathLike[str] | Mapping[str, Any]
 MessageCallback: TypeAlias = Callable[[Message], bool | bytes | None]
 AdmissionCallback: TypeAlias = Callable[[AdmissionRequest], bool | int | None]
 
-_Arguments: TypeAlias = tuple[
-    str | PathLike[str] | dict[str, Any], dict[str, Any] | None, int, dict[str, Any]
+Arguments: TypeAlias = tuple[
+    str | PathLike[str] | dict[str, Any], dict[str, str | dict[str, Any]], int, dict[str, Any]
 ]
+"""Arguments of a native run: the scenario, contents that replace files by their names, the seed, and overrides."""
+
+_TOPOLOGY = "<topology>"
+"""Name of a topology that is given as a value."""
 
 
-def _arguments(
+def arguments_of(
     scenario: Scenario,
     topology: Any,
     seed: int,
     overrides: Mapping[str, Any] | None,
     keys: Mapping[str, Any],
-) -> _Arguments:
+) -> Arguments:
+    """Returns the arguments of the native run."""
     values = dict(overrides or {})
     values.update((key.replace("__", "."), value) for key, value in keys.items())
     given: str | PathLike[str] | dict[str, Any]
@@ -36,16 +41,18 @@ def _arguments(
         given = dict(scenario)
         if topology is None and not isinstance(given.get("topology"), str):
             topology = given.get("topology")
-        given.setdefault("topology", "<topology>")
+        given.setdefault("topology", _TOPOLOGY)
         if not isinstance(given["topology"], (str, dict)) or is_file_form(given["topology"]):
-            given["topology"] = "<topology>"
+            given["topology"] = _TOPOLOGY
     else:
         given = scenario
     if topology is not None and hasattr(topology, "is_directed"):
         topology = from_graph(topology)
-    if topology is None or is_file_form(topology):
-        return given, None if topology is None else dict(topology), seed, values
-    return given, None, seed, {"topology": topology, **values}
+    if topology is None:
+        return given, {}, seed, values
+    if is_file_form(topology):
+        return given, {_TOPOLOGY: dict(topology)}, seed, {"topology": _TOPOLOGY, **values}
+    return given, {}, seed, {"topology": topology, **values}
 
 
 def simulate(
@@ -90,7 +97,7 @@ def simulate_json(
     **keys: Any,
 ) -> str:
     """Runs a scenario like ``simulate``, and returns JSON: the line of ``earmark-lab simulate --json``, without line break."""
-    [line] = _earmark.simulate(*_arguments(scenario, topology, seed, overrides, keys)).json()
+    [line] = _earmark.simulate(*arguments_of(scenario, topology, seed, overrides, keys)).json()
     return line
 
 
@@ -104,7 +111,7 @@ def play(
     **keys: Any,
 ) -> RunOutcome:
     """Runs a scenario like ``simulate``, and returns its outcome with types and Arrow tables."""
-    return RunOutcome(_earmark.simulate(*_arguments(scenario, topology, seed, overrides, keys)))
+    return RunOutcome(_earmark.simulate(*arguments_of(scenario, topology, seed, overrides, keys)))
 
 
 class Simulation:
@@ -124,7 +131,7 @@ class Simulation:
         topology: Any = None,
         **keys: Any,
     ) -> None:
-        arguments = _arguments(scenario, topology, seed, overrides, keys)
+        arguments = arguments_of(scenario, topology, seed, overrides, keys)
         self._native = _earmark.Simulation(*arguments)
 
     @property
