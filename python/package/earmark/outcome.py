@@ -72,8 +72,11 @@ class Attempt:
     """An attempt to reserve on a link of a node."""
 
     at_s: float
+    """Time, seconds."""
     node: str
+    """Name of the node."""
     outcome: Established | Refused
+    """Whether the node granted it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,11 @@ class Report:
     """What an application at an end of a flow was told."""
 
     at_s: float
+    """Time, seconds."""
     node: str
+    """Name of the node of the application: the source or the destination."""
     outcome: Outcome
+    """What the application was told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +96,13 @@ class Delay:
     """One-way delays of the received packets, seconds."""
 
     mean_s: float
+    """Mean."""
     p50_s: float
+    """Median (nearest rank)."""
     p99_s: float
+    """99th percentile (nearest rank)."""
     max_s: float
+    """Maximum."""
     jitter_s: float
     """Interarrival jitter (RFC 3550 section 6.4.1) after the last arrival."""
     ipdv_s: float
@@ -104,20 +114,31 @@ class FlowOutcome:
     """Outcome of a watched flow."""
 
     flows: str
+    """Name of its group of flows."""
     source: str
+    """Name of the source node."""
     destination: str
+    """Name of the destination node."""
     reserves_s: float | None
+    """Time of the reservation request, seconds; ``None`` without one."""
     completed_after_s: float | None
+    """Time from the request until the reservation was first complete, seconds; ``None`` if it never was."""
     retries: int
+    """Number of attempts at nodes of the path after the first there, until the reservation was complete."""
     attempts: tuple[Attempt, ...]
+    """All attempts, oldest first."""
     reports: tuple[Report, ...]
+    """What the applications at both ends were told, oldest first."""
     sent: int
+    """Number of packets sent."""
     arrived: int
+    """Number of packets received."""
     lost: int
+    """Number of packets dropped. The others that have not arrived were on their way when the flow ended."""
     delay: Delay | None
     """``None`` if nothing has arrived, or data is not simulated packet by packet."""
     rates_bit_s: tuple[int, ...]
-    """Received rate in each second of the run."""
+    """Received rate in each second of the run, bit/s."""
 
     @staticmethod
     def _of(flow: Mapping[str, Any]) -> FlowOutcome:
@@ -162,12 +183,19 @@ class RunOutcome:
         self._native = native
         self._data: dict[str, Any] = json.loads(self._json)
         self.scenario: str = self._data["scenario"]
+        """Name of the scenario."""
         self.seed: int = self._data["seed"]
+        """Seed of the run."""
         self.events: int = self._data["events"]
+        """Number of events of the simulator."""
         self.wanted: int = self._data["wanted"]
+        """Number of flows that requested a reservation after the discarded time."""
         self.completed: int = self._data["completed"]
+        """Number of flows among them whose reservation was completed."""
         self.served: float = self._data["served"]
+        """Share of the time with a requested reservation in which it was complete."""
         self.watched: tuple[FlowOutcome, ...] = tuple(map(FlowOutcome._of, self._data["watched"]))
+        """Outcomes of the watched flows."""
 
     @classmethod
     def from_json(cls, text: str) -> RunOutcome:
