@@ -72,5 +72,7 @@ def navigation(text):
         pages += sorted(str(page.relative_to(DOCS).with_suffix("")) for page in listed)
         new = [page for page in dict.fromkeys(pages) if page not in found]
         found.update(new)
-        parts.append("\n".join(["", "```{toctree}", f":caption: {caption}", ":hidden:", "", *new, "```", ""]))
+        parts.append(
+            "\n".join(["", "```{toctree}", f":caption: {caption}", ":hidden:", "", *new, "```", ""])
+        )
     return "\n".join(parts)

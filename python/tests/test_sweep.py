@@ -43,7 +43,10 @@ def here():
 def test_rows_are_in_order_and_those_of_single_runs(small):
     outcome = earmark.sweep(small, VALUES, SEEDS, workers=2)
     expected = [
-        (threshold, count, seed) for threshold in (0, 2, "infinite") for count in (2, 4) for seed in SEEDS
+        (threshold, count, seed)
+        for threshold in (0, 2, "infinite")
+        for count in (2, 4)
+        for seed in SEEDS
     ]
     assert len(outcome) == len(expected) == 18
     for (values, run), (threshold, count, seed) in zip(outcome, expected, strict=True):
@@ -51,7 +54,9 @@ def test_rows_are_in_order_and_those_of_single_runs(small):
         assert run.to_json() == earmark.simulate_json(small, seed, values)
     runs = outcome.frames("pyarrow")["runs"]
     assert runs.column_names[:4] == ["retry.threshold", "flows.test.count", "scenario", "seed"]
-    rows = zip(*(runs[name].to_pylist() for name in ("retry.threshold", "flows.test.count", "seed")))
+    rows = zip(
+        *(runs[name].to_pylist() for name in ("retry.threshold", "flows.test.count", "seed"))
+    )
     assert list(rows) == [(str(threshold), count, seed) for threshold, count, seed in expected]
 
 
@@ -108,11 +113,15 @@ def test_outcomes_can_be_pickled(small, here):
     assert read(pickle.loads(pickle.dumps(idle))) == read(idle)
     outcome = earmark.sweep(small, VALUES, SEEDS, on=here)
     assert read(pickle.loads(pickle.dumps(outcome))) == read(outcome)
-    with pytest.raises(ValueError, match="no outcome of this version of Earmark: missing field `seed`"):
+    with pytest.raises(
+        ValueError, match="no outcome of this version of Earmark: missing field `seed`"
+    ):
         earmark.RunOutcome.from_json('{"scenario": "small"}')
 
 
-@pytest.mark.parametrize("form", ["path", "text", "dict", "topology dict", "topology path", "graph"])
+@pytest.mark.parametrize(
+    "form", ["path", "text", "dict", "topology dict", "topology path", "graph"]
+)
 def test_workers_need_no_files(small, tmp_path, monkeypatch, form):
     """Runs begin when the files are gone."""
 
@@ -142,7 +151,9 @@ def graph(topology):
     made = networkx.Graph()
     made.add_node("r1", role="router")
     for link in topology["link"]:
-        made.add_edge(*link["ends"], **{key: link[key] for key in ("bandwidth", "delay", "reservable")})
+        made.add_edge(
+            *link["ends"], **{key: link[key] for key in ("bandwidth", "delay", "reservable")}
+        )
     return made
 
 
@@ -187,7 +198,7 @@ def test_error_names_the_combination(small, here):
         ({}, [1, 1], {}, "`seeds`: 1 is there twice"),
         ({}, 10, {}, "`seeds`: give a list of values, not 10"),
         ({}, [1], {"workers": 0}, "`workers` is the number of processes"),
-        ({}, [1], {"on": "dask"}, "`on`: give \"processes\", a Dask client or an executor"),
+        ({}, [1], {"on": "dask"}, '`on`: give "processes", a Dask client or an executor'),
     ],
 )
 def test_invalid_argument_is_named(small, values, seeds, keys, error):
@@ -233,7 +244,9 @@ def test_file_of_another_sweep_is_refused(small, tmp_path, here):
     topology.write_text(TOPOLOGY)
     for text, line in [(b"[]\n", 1), (kept + b"{}\n", 8)]:
         file.write_bytes(text)
-        with pytest.raises(ValueError, match=f"runs.jsonl: line {line}: this is no line of a sweep"):
+        with pytest.raises(
+            ValueError, match=f"runs.jsonl: line {line}: this is no line of a sweep"
+        ):
             earmark.sweep(small, VALUES, [3], on=here, resume=file)
         assert file.read_bytes() == text
 
@@ -268,7 +281,8 @@ def begin(small, file, progress="", **keys):
 
 
 def children(process):
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True)
+    command = ["ps", "-o", "pid=", "--ppid", str(process.pid)]
+    listed = subprocess.run(command, check=True, capture_output=True)
     return [int(pid) for pid in listed.stdout.split()]
 
 
@@ -293,7 +307,11 @@ def test_interrupt_ends_a_sweep_within_a_second(small, tmp_path, to):
 def test_progress_is_shown_on_a_terminal(small, tmp_path):
     main, end = os.openpty()
     termios.tcsetwinsize(end, (24, 100))
-    command = [sys.executable, "-c", SCRIPT.replace("50000s", "6s").replace(', "50001s", "50002s"', "")]
+    command = [
+        sys.executable,
+        "-c",
+        SCRIPT.replace("50000s", "6s").replace(', "50001s", "50002s"', ""),
+    ]
     for progress, shown in [("1", b"2/2"), ("", b"")]:
         file = tmp_path / f"runs{progress}.jsonl"
         subprocess.run([*command, small, file, progress], stderr=end, check=True)

@@ -57,6 +57,10 @@ def _cancel(futures: Iterable[Future[Any]]) -> None:
         future.cancel()
 
 
+def _kill(executor: Any, _: Iterable[Future[Any]]) -> None:
+    executor.shutdown(kill_workers=True)
+
+
 def _on_processes(
     arguments: Arguments, jobs: list[Job], workers: int | None, retries: int
 ) -> Found:
@@ -67,9 +71,10 @@ def _on_processes(
     while unfinished:
         count = min(workers or loky.cpu_count(), len(unfinished))
         executor = loky.ProcessPoolExecutor(count)
-        end = functools.partial(executor.shutdown, kill_workers=True)
         try:
-            for job, line in _on_executor(executor, arguments, [*unfinished], lambda _: end()):
+            for job, line in _on_executor(
+                executor, arguments, [*unfinished], functools.partial(_kill, executor)
+            ):
                 del unfinished[job]
                 failures = 0
                 yield job, line
