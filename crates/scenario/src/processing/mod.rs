@@ -23,7 +23,8 @@ use crate::protocols::Protocols;
 use crate::topology::{Role, Topology};
 
 /// Names and texts of the built-in profiles.
-pub const BUILT_IN: [(&str, &str); 3] = [
+pub const BUILT_IN: [(&str, &str); 4] = [
+    ("xeon-2026", include_str!("../../data/profiles/xeon-2026.toml")),
     ("pentium-ii-2001", include_str!("../../data/profiles/pentium-ii-2001.toml")),
     ("pentium-2001", include_str!("../../data/profiles/pentium-2001.toml")),
     ("via-eden-2007", include_str!("../../data/profiles/via-eden-2007.toml")),

@@ -30,7 +30,7 @@ pub use rows::{Row, missing, play_all, read};
 pub const PROTOCOLS: [&str; 4] = ["rsvp", "boomerang", "yessir", "nsis"];
 
 /// Cost profile of the routers by default.
-pub const PROFILE: &str = "pentium-ii-2001";
+pub const PROFILE: &str = "xeon-2026";
 
 /// Size of the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
