@@ -52,7 +52,7 @@ impl Extent {
             Extent::Outline => &[
                 (Network::Chain, &[(100, 10), (1_000, 10)]),
                 (Network::Abilene, &[(100, 10), (1_000, 10), (10_000, 6)]),
-                (Network::Waxman100, &[(1_000, 10), (10_000, 6)]),
+                (Network::Waxman100, &[(1_000, 10)]),
             ],
             Extent::Full => &[
                 (Network::Chain, &[(100, 30), (1_000, 30), (10_000, 10)]),
