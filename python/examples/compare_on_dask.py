@@ -18,11 +18,14 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import distributed
 import earmark
-from distributed import Client, LocalCluster, as_completed
 
 COLUMNS = ("network", "condition", "flows", "protocol", "seed")
+# Dask has no types.
+dask: Any = distributed
 # A worker may die several times without the fault of the run.
 RETRIES = 3
 
@@ -38,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
         # Every worker gets the scenarios once, rather than with each run.
         shared = client.scatter(files, broadcast=True)
         futures = {client.submit(play, shared, run, retries=RETRIES): run for run in missing}
-        for done, future in enumerate(as_completed(futures), start=1):
+        for done, future in enumerate(dask.as_completed(futures), start=1):
             rows[key(futures[future])] = line = future.result()
             out.write(f"{line}\n")
             out.flush()
@@ -59,24 +62,24 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def cluster(options: argparse.Namespace) -> Client:
+def cluster(options: argparse.Namespace) -> Any:
     if options.scheduler:
-        return Client(options.scheduler)
+        return dask.Client(options.scheduler)
     workers = {"n_workers": options.workers, "threads_per_worker": 1, "dashboard_address": ":0"}
-    return Client(LocalCluster(**workers))
+    return dask.Client(dask.LocalCluster(**workers))
 
 
-def key(run: dict[str, object]) -> tuple[object, ...]:
+def key(run: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(run[name] for name in COLUMNS)
 
 
-def played(out: Path) -> list[tuple[dict[str, object], str]]:
+def played(out: Path) -> list[tuple[dict[str, Any], str]]:
     """Returns the rows of a file; the last line is left out if it is incomplete."""
     lines = out.read_text().splitlines(keepends=True) if out.exists() else []
     return [(json.loads(line), line.rstrip("\n")) for line in lines if line.endswith("\n")]
 
 
-def play(files: dict[str, str], run: dict[str, object]) -> str:
+def play(files: dict[str, str], run: dict[str, Any]) -> str:
     """Plays a run on a worker; returns its row."""
     with tempfile.TemporaryDirectory() as folder:
         for name in (run["scenario"], *run["files"]):

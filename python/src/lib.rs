@@ -4,7 +4,6 @@
 //! - [`worker`]: the thread that owns a run. Python waits for it without the interpreter lock, answers its callbacks, and
 //!   stays interruptible.
 //! - [`simulation`]: a run that is played step by step, with callbacks.
-//! - [`stored`]: outcomes that are read back from JSON.
 //! - [`outcomes`]: outcomes of runs, as JSON, and as Arrow tables.
 //!
 //! The Python half of the package gives them types.
@@ -15,7 +14,6 @@ mod errors;
 mod outcomes;
 mod simulation;
 mod source;
-mod stored;
 mod value;
 mod worker;
 

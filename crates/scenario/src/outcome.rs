@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use earmark_sim::Delays;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Outcome of one run of a scenario. Times are seconds from its start.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Name of the scenario.
     pub scenario: String,
@@ -51,12 +51,12 @@ pub struct Outcome {
     /// Outcome of each flow that is watched.
     pub watched: Vec<FlowOutcome>,
     /// Use of the processors, by node.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub processors: BTreeMap<String, ProcessorOutcome>,
 }
 
 /// Signalling that nodes have sent over links, counted link by link.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Signalling {
     /// IP packets.
     pub packets: u64,
@@ -69,7 +69,7 @@ pub struct Signalling {
 }
 
 /// Use of a processor in the whole run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessorOutcome {
     /// Share of the time in which it has worked.
     pub busy: f64,
@@ -82,7 +82,7 @@ pub struct ProcessorOutcome {
 }
 
 /// Outcome of a group of flows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     /// Number of flows that requested a reservation after the discarded time.
     pub wanted: u64,
@@ -93,7 +93,7 @@ pub struct Group {
 }
 
 /// Outcome of a flow.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowOutcome {
     /// Name of its group of flows.
     pub flows: String,
@@ -119,7 +119,7 @@ pub struct FlowOutcome {
 }
 
 /// Path that a flow has opened through firewalls and translators.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathOutcome {
     /// Time of the request of the source, or of the destination if the source does not ask.
     pub asked: f64,
@@ -136,7 +136,7 @@ pub struct PathOutcome {
 }
 
 /// An attempt to reserve on a link.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempted {
     /// Time.
     pub at: f64,
@@ -150,7 +150,7 @@ pub struct Attempted {
 }
 
 /// An outcome that an application at an end of a flow was told.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reported {
     /// Time.
     pub at: f64,
@@ -161,7 +161,7 @@ pub struct Reported {
 }
 
 /// Received data of a flow.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Received {
     /// Packets sent.
     pub sent: u64,
