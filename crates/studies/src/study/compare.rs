@@ -38,7 +38,7 @@ pub const PROFILE: &str = "xeon-2026";
 pub enum Extent {
     /// One network, few flows: seconds.
     Trial,
-    /// Networks of up to 100 routers and 10 000 flows: a quarter of an hour on two processors.
+    /// Networks of up to 100 routers, and up to 10 000 flows: for one machine.
     Outline,
     /// Networks of up to 2 000 routers and a million flows: for a cluster.
     Full,
