@@ -108,7 +108,7 @@ fn invalid_processors_are_refused() {
         scenario.check(&topology).map_err(|it| it.to_string())
     };
     for (set, why) in [
-        ("processing.profile=vax", "there is no such profile: give one of pentium-ii-2001"),
+        ("processing.profile=vax", "there is no such profile: give one of "),
         ("processing.profile=other.toml", "it cannot be read"),
         ("processing.speed=0", "a speed is from"),
         ("processing.speed=nan", "a speed is from"),
