@@ -292,6 +292,7 @@ impl Rsvp {
                 TimerKind::Pool => self.pool_due(cx, timer.block),
                 TimerKind::Repair => self.repair_due(cx),
                 TimerKind::Departure => self.departures_due(cx),
+                TimerKind::FormerHop => self.former_hops_due(cx.now),
                 TimerKind::Trace => self.trace_due(cx, timer.block),
                 TimerKind::Acknowledgement => self.acknowledgements_due(cx),
                 TimerKind::Retransmission => self.retransmissions_due(cx),

@@ -471,6 +471,8 @@ pub enum TimerKind {
     Repair,
     /// Teardown of old paths.
     Departure,
+    /// End of what is known of former previous hops.
+    FormerHop,
     /// Trace without answer.
     Trace,
     /// Acknowledgements not sent with other messages.

@@ -327,6 +327,77 @@ fn path_tear_contains_only_its_own_objects() {
     assert_eq!(carried(&departed.pass(DEPARTURE)), Some(Vec::new()));
 }
 
+/// Path of [`path`]'s sender from the neighbour behind eth3, and its PathTear.
+fn path_through_eth3() -> (Path<'static>, PathTear<'static>) {
+    let hop = RsvpHop { address: ip("10.0.3.2"), lih: 9 };
+    (Path { hop, ..path() }, PathTear { hop, ..path_tear() })
+}
+
+/// The data comes through eth1 again. The router on the detour refreshes its Path once more before it gets the PathTear: that
+/// ends nothing, whatever the style, and the request goes to the previous hop on the present path again.
+#[test]
+fn refresh_and_tear_on_left_path_keep_sender() {
+    let (flows, senders) = ([flow(4)], [template()]);
+    let (detour, detour_tear) = path_through_eth3();
+    for request in [resv(&flows), shared(4, &senders), wildcard(4)] {
+        let mut router = fork();
+        router.receive(ETH3, Body::Path(detour));
+        router.receive(ETH2, Body::Resv(request));
+        router.receive(ETH1, Body::Path(path()));
+        router.pass(SECOND);
+        router.receive(ETH3, Body::Path(detour));
+        let outcomes = router.receive(ETH3, Body::PathTear(detour_tear));
+        let sent = sent_texts(&outcomes);
+        assert!(sent.iter().any(|text| text.starts_with("Resv to 10.0.1.1")), "{sent:?}");
+        assert!(!sent.iter().any(|text| text.contains("Tear")), "{sent:?}");
+        assert_eq!(held_on(&router, ETH2), Rate::from_mbps(4));
+        // The lifetime is that of the last Path on the present path.
+        router.receive(ETH2, Body::Resv(request));
+        router.pass(Duration::from_secs(150));
+        router.receive(ETH2, Body::Resv(request));
+        assert_eq!(held_on(&router, ETH2), Rate::from_mbps(4));
+        router.pass(Duration::from_secs(10));
+        assert_eq!(held_on(&router, ETH2), Rate::ZERO);
+    }
+}
+
+/// The end of a sender is the PathTear of its previous hop, if no path that the data has left explains it.
+#[test]
+fn tear_on_present_path_ends_sender() {
+    let (flows, [one, two]) = ([flow(4)], [path(), path_through_eth3().0]);
+    let tears = [path_tear(), path_through_eth3().1];
+    /// Paths of the first or second previous hop, and the seconds before each.
+    type Paths = &'static [(usize, u64)];
+    /// PathTears of the first or second previous hop, of which only the last one ends the sender.
+    type Tears = &'static [usize];
+    let cases: [(Paths, Tears); 6] = [
+        // The data has left the detour, and ends.
+        (&[(1, 0), (0, 1)], &[0]),
+        (&[(1, 0), (0, 1)], &[1, 0]),
+        // The detour was refreshed, and the present path as well.
+        (&[(1, 0), (0, 1), (1, 1), (0, 1)], &[1, 0]),
+        (&[(1, 0), (0, 1), (1, 1)], &[1, 0]),
+        // The PathTear of the present path overtakes that of the left one.
+        (&[(1, 0), (0, 1), (1, 1), (0, 1)], &[0, 1]),
+        // The path has changed long ago.
+        (&[(1, 0), (0, 1), (1, 7)], &[1]),
+    ];
+    for (paths, ends) in cases {
+        let mut router = fork();
+        for &(hop, pause) in paths {
+            router.pass(Duration::from_secs(pause));
+            router.receive([ETH1, ETH3][hop], Body::Path([one, two][hop]));
+            router.receive(ETH2, Body::Resv(resv(&flows)));
+        }
+        for (number, &hop) in ends.iter().enumerate() {
+            router.receive([ETH1, ETH3][hop], Body::PathTear(tears[hop]));
+            let rest = held_on(&router, ETH2);
+            let is_last = number + 1 == ends.len();
+            assert_eq!(rest == Rate::ZERO, is_last, "{paths:?}, {ends:?}: {rest} after {number}");
+        }
+    }
+}
+
 /// W is that of the interface that the route uses now; changes with another W are neither hurried nor delayed by it.
 #[test]
 fn each_change_waits_for_the_delay_of_its_interface() {

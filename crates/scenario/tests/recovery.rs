@@ -95,6 +95,30 @@ fn interrupted_reservations_without_another_path_do_not_recover() {
     }
 }
 
+/// The shorter path returns, and all follow: both changes interrupt a reservation, and nothing that still happens on the path that
+/// was left does.
+#[test]
+fn path_that_returns_interrupts_once_more() {
+    for (protocol, refresh_reduction) in
+        PROTOCOLS.map(|it| (it, true)).into_iter().chain([("rsvp", false)])
+    {
+        let (mut scenario, topology) = (scenario(protocol), topology(true));
+        scenario.faults[0].until = Some(Duration::from_secs(120));
+        scenario.refresh_reduction = refresh_reduction;
+        for (refresh, seed) in [5, 10].into_iter().flat_map(|it| (0..8).map(move |seed| (it, seed)))
+        {
+            scenario.refresh = Duration::from_secs(refresh);
+            let outcome = play(&scenario, &topology, seed).expect("it fits");
+            let counts = (outcome.interruptions, outcome.recoveries);
+            assert_eq!(
+                counts,
+                (16, 16),
+                "{protocol} {refresh_reduction} {refresh} s, seed {seed}: {outcome:?}"
+            );
+        }
+    }
+}
+
 /// Counts messages as they leave, from a time on.
 struct Counter {
     packets: Rc<Cell<u64>>,

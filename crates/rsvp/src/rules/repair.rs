@@ -5,6 +5,7 @@
 //! path and the reservations there end; a node on both paths has the new previous hop by then and ignores the PathTear.
 //! Changes in bursts are handled in one sweep, and no sender is examined unless a route changes.
 
+mod former_hops;
 mod pending;
 
 use alloc::vec::Vec;

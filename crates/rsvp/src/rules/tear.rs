@@ -51,11 +51,16 @@ impl Rsvp {
         };
         // RFC 2205 section 3.1.5: if the previous hop has changed, the PathTear of the old one is ignored.
         let hop = self.store.neighbor_of(self.store.psb(index).hop);
-        if hop != Some((datagram.interface, tear.hop)) {
+        let from = (datagram.interface, tear.hop);
+        if hop != Some(from) {
+            self.repairs.former_hops.note_tear(index, from);
             return self.drop(cx, datagram, DropReason::OtherHop);
         }
         if self.is_overtaken(cx, self.store.psb(index).message_id) {
             return self.drop(cx, datagram, DropReason::Overtaken);
+        }
+        if self.return_to_former_hop(cx, index) {
+            return;
         }
         self.scratch.clear();
         for object in tear.carried.iter() {
@@ -306,6 +311,7 @@ impl Rsvp {
         }
         self.notify_path_state(cx, index, change);
         self.forget_discovered(index, None);
+        self.repairs.forget(index);
         let psb = self.store.remove_sender(place, index);
         self.refresh_reduction.forget(psb.path_message_id);
         self.refresh_reduction.forget(psb.resv_message_id);

@@ -3,6 +3,7 @@
 //! Most of them are refreshes without changes: they are compared with the state and only extend its lifetime. Changes
 //! are first checked as a whole, then stored, then reported, so that a rejected Path changes nothing.
 
+use earmark_core::Time;
 use earmark_wire::rsvp::Path;
 
 use super::{
@@ -13,12 +14,14 @@ use crate::api::{Change, Event};
 use crate::context::HandlerContext;
 use crate::counters::DropReason;
 use crate::instance::Rsvp;
+use crate::neighbors::origin::may_be_previous_hop;
 use crate::rules::next_hops::NextHops;
 use crate::state::message_id_key::MessageIdKey;
 use crate::state::store::NamedBlock;
-use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Psb};
+use crate::state::{Block, Index, Kept, NONE, Origin, Peer, Psb, Timer, TimerKind};
 
 /// Changes in a Path of a known sender. If all fields are empty, only TTL or flags differ.
+#[derive(Default)]
 struct PathChanges<'r> {
     /// Whether the previous hop differs.
     hop: bool,
@@ -175,8 +178,55 @@ impl Rsvp {
         }
     }
 
+    /// Handles the PathTear of the previous hop of a sender whose Path may have been a refresh on a path that the data had
+    /// left: returns to the previous hop before it. Returns whether there is one.
+    pub(crate) fn return_to_former_hop<E: From<Event>>(
+        &mut self,
+        cx: &mut HandlerContext<'_, '_, E>,
+        index: Index,
+    ) -> bool {
+        let former = self.repairs.former_hops.take_alive(index, cx.now);
+        let source = self.store.psb(index).template.source;
+        let Some(((interface, hop), expires_at)) = former.filter(|&((interface, hop), _)| {
+            may_be_previous_hop(cx.context, interface, hop.address, source).is_ok()
+        }) else {
+            return false;
+        };
+        self.change_hop(cx, index, Origin::Neighbor(interface, hop));
+        self.repairs.former_hops.forget(index);
+        self.store.psb_mut(index).expires_at = expires_at;
+        self.rearm_sender(index);
+        let changes = PathChanges { hop: true, ..PathChanges::default() };
+        self.report_changes(cx, index, &changes);
+        true
+    }
+
+    /// Ends what is known of former previous hops.
+    pub(crate) fn former_hops_due(&mut self, now: Time) {
+        if let Some(next) = self.repairs.former_hops.end(now) {
+            self.arm_former_hops(next);
+        }
+    }
+
+    fn arm_former_hops(&mut self, at: Time) {
+        self.store.timers.arm(at, Timer { kind: TimerKind::FormerHop, block: 0 });
+    }
+
+    /// Records which previous hop another one replaces, as long as a PathTear on the path that the data has left may follow.
+    fn note_former_hop(&mut self, now: Time, index: Index, origin: Origin) {
+        let psb = self.store.psb(index);
+        let old = self.store.neighbor_of(psb.hop);
+        let (Some(old), Origin::Neighbor(interface, hop)) = (old, origin) else { return };
+        let (replaced, by) = ((old, psb.expires_at), (interface, hop));
+        let duration = self.config.departure_delay * 2;
+        if let Some(at) = self.repairs.former_hops.note(index, replaced, by, now, duration) {
+            self.arm_former_hops(at);
+        }
+    }
+
     /// Replaces the previous hop of a sender; Resv messages go to the new one from now on.
     fn change_hop<E>(&mut self, cx: &HandlerContext<'_, '_, E>, index: Index, origin: Origin) {
+        self.note_former_hop(cx.now, index, origin);
         self.forget_sent_requests(index);
         self.store.unblock_sender(index);
         self.store.set_message_id(NamedBlock::new(Block::Sender, index), MessageIdKey::NONE);

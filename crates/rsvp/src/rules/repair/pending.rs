@@ -9,6 +9,7 @@ use earmark_core::{InterfaceId, Prefix, Time};
 use earmark_wire::intserv::SenderTspec;
 use earmark_wire::rsvp::{SenderTemplate, Session};
 
+use super::former_hops::FormerHops;
 use crate::state::Index;
 
 /// A change after which senders are examined.
@@ -45,6 +46,8 @@ pub(crate) struct Repairs {
     pub(super) departures: VecDeque<Departure>,
     /// Routers that the last Paths of senders were sent to, for routes that depend on the flow.
     pub(super) sent_next_hops: BTreeMap<Index, IpAddr>,
+    /// Previous hops before the present ones.
+    pub(crate) former_hops: FormerHops,
 }
 
 /// Examination of all senders, some in each timer event.
@@ -92,6 +95,13 @@ impl Repairs {
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.sweep.is_none()
+    }
+
+    /// Forgets a sender that is removed.
+    #[inline]
+    pub(crate) fn forget(&mut self, sender: Index) {
+        self.note_next_hop(sender, None);
+        self.former_hops.forget(sender);
     }
 
     /// Records the router that the Path of a sender is sent to, if the route depends on the flow.
