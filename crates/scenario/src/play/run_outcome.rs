@@ -47,6 +47,9 @@ impl ScenarioRun<'_> {
     /// Ends the run where it is, and returns the outcome so far and the network. Flows that have not ended so far count
     /// as if they ended now.
     pub fn finish(mut self) -> (Outcome, Network) {
+        // What the end of the run itself sends is no signalling of the flows.
+        self.outcome.signalling = self.signalling();
+        self.outcome.state = self.state();
         for number in self.running_flows() {
             self.end_flow(number);
         }
@@ -74,8 +77,6 @@ impl ScenarioRun<'_> {
         self.outcome.interruptions = self.tracker.interruptions;
         self.outcome.recoveries = self.tracker.recoveries.len() as u64;
         self.outcome.recovery_times = quartiles(&mut self.tracker.recoveries);
-        self.outcome.signalling = self.signalling();
-        self.outcome.state = self.state();
         let played = usize::try_from(self.network.now().as_nanos().div_ceil(1_000_000_000));
         for flow in &mut self.outcome.watched {
             flow.received.rates.truncate(played.unwrap_or(usize::MAX));
