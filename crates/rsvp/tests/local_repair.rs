@@ -398,6 +398,49 @@ fn tear_on_present_path_ends_sender() {
     }
 }
 
+/// Behind a failed link the only route may lead back. The previous hop knows the other path, or will: a Path back to it would make
+/// this router its previous hop.
+#[test]
+fn path_is_not_sent_back_to_its_previous_hop() {
+    let flows = [flow(4)];
+    let mut router = fork();
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&flows)));
+    router.add_route("10.0.9.9/32", ETH1, Some(UPSTREAM));
+    router.host(HostEvent::RouteChanged(prefix("10.0.9.9/32")));
+    let sent = sent_texts(&router.pass(DELAY + DEPARTURE));
+    assert_eq!(sent, Vec::<String>::new());
+    assert_eq!(held_on(&router, ETH2), Rate::from_mbps(4), "until the previous hop ends it");
+    assert_eq!(sent_texts(&router.receive(ETH1, Body::Path(path()))), Vec::<String>::new());
+    let sent = sent_texts(&router.receive(ETH1, Body::PathTear(path_tear())));
+    assert_eq!(sent, ["PathTear through eth2"]);
+    assert_eq!(held_on(&router, ETH2), Rate::ZERO);
+    // Another router on the same link is another way.
+    let mut router = fork();
+    router.receive(ETH1, Body::Path(path()));
+    router.add_route("10.0.9.9/32", ETH1, Some("10.0.1.3"));
+    router.host(HostEvent::RouteChanged(prefix("10.0.9.9/32")));
+    assert_eq!(sent_texts(&router.pass(DELAY)), ["Path through eth1"]);
+}
+
+/// The data goes to the next hop, so it does not come from there, whatever a Path from there says.
+#[test]
+fn next_hop_does_not_become_previous_hop() {
+    let flows = [flow(4)];
+    let mut router = fork();
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH2, Body::Resv(resv(&flows)));
+    let hop = RsvpHop { address: ip(DOWNSTREAM), lih: 5 };
+    assert_eq!(
+        sent_texts(&router.receive(ETH2, Body::Path(Path { hop, ..path() }))),
+        Vec::<String>::new()
+    );
+    router.receive(ETH2, Body::PathTear(PathTear { hop, ..path_tear() }));
+    assert_eq!(held_on(&router, ETH2), Rate::from_mbps(4));
+    let refreshed = sent_texts(&router.pass(Duration::from_secs(46)));
+    assert!(refreshed.contains(&"Resv to 10.0.1.1: FF 4 of 4000".to_owned()), "{refreshed:?}");
+}
+
 /// W is that of the interface that the route uses now; changes with another W are neither hurried nor delayed by it.
 #[test]
 fn each_change_waits_for_the_delay_of_its_interface() {

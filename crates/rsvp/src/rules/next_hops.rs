@@ -27,7 +27,7 @@ pub(crate) enum NextHops<'r> {
     WithoutRsvp,
     /// None: multicast data from an unexpected interface.
     WrongInterface,
-    /// None: there is no route.
+    /// None: there is no route, or only one back to the previous hop. Its data does not arrive here when it knows that route.
     None,
 }
 
@@ -38,6 +38,8 @@ pub(crate) struct SenderData {
     pub(crate) template: SenderTemplate,
     /// Incoming interface; `None` for a sender on this host.
     pub(crate) incoming: Option<InterfaceId>,
+    /// Address of the previous hop, if the next hop must be another node.
+    pub(crate) previous: Option<IpAddr>,
 }
 
 impl SenderData {
@@ -54,6 +56,13 @@ impl SenderData {
     #[cold]
     fn hop_by_flow(&self, context: &Context<'_>) -> Option<Hop> {
         context.routes.lookup_flow(&routed_flow(&self.session, Some(&self.template)), self.incoming)
+    }
+
+    /// Returns whether a next hop is the previous one.
+    #[inline]
+    fn leads_back(&self, hop: &Hop) -> bool {
+        Some(hop.interface) == self.incoming
+            && self.previous.is_some_and(|previous| hop.gateway == Some(previous))
     }
 
     /// Returns the next router on the link of an interface, if it depends on the flow.
@@ -99,7 +108,9 @@ impl<'r> NextHops<'r> {
         let next_hops = if destination.is_multicast() {
             NextHops::multicast(context, destination, data.template.source, data.incoming)
         } else {
-            NextHops::unicast(context, destination, || data.hop(context))
+            NextHops::unicast(context, destination, || {
+                data.hop(context).filter(|hop| !data.leads_back(hop))
+            })
         };
         mark(Checkpoint::Route);
         next_hops

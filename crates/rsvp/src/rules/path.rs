@@ -58,9 +58,7 @@ impl Rsvp {
             received.flags |= self.store.psb(index).flags & Psb::HERE;
         } else {
             let destination = path.session.destination;
-            let (session, template) = (path.session, path.sender.template);
-            let data = SenderData { session, template, incoming: Some(interface) };
-            let next_hops = NextHops::of_sender(cx.context, &data);
+            let next_hops = next_hops_of(cx.context, path, interface);
             let here = match next_hops {
                 NextHops::WithoutRsvp => {
                     self.withhold_acknowledgement(cx);
@@ -419,6 +417,18 @@ pub(crate) enum PathFault {
 fn bad_tspec() -> PathFault {
     let value = TrafficControlError::BadTspec.code();
     PathFault::Report(DropReason::Refused, ErrorCode::TrafficControlError, value)
+}
+
+/// Returns the next hops of the data that a Path from behind an interface announces.
+#[inline]
+fn next_hops_of<'r>(
+    context: &Context<'r>,
+    path: &Path<'_>,
+    interface: InterfaceId,
+) -> NextHops<'r> {
+    let (session, template) = (path.session, path.sender.template);
+    let (incoming, previous) = (Some(interface), Some(path.hop.address));
+    NextHops::of_sender(context, &SenderData { session, template, incoming, previous })
 }
 
 /// Checks that a Path may come from a new previous hop behind an interface.

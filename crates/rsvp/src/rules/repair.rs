@@ -179,8 +179,11 @@ impl Rsvp {
     /// Returns the properties of a sender's data that its route depends on.
     pub(crate) fn sender_data(&self, index: Index) -> SenderData {
         let psb = self.store.psb(index);
-        let incoming = self.store.neighbor_of(psb.hop).map(|(interface, _)| interface);
-        SenderData { session: self.store.session_of(index), template: psb.template, incoming }
+        let hop = self.store.neighbor_of(psb.hop);
+        let incoming = hop.map(|(interface, _)| interface);
+        let previous = hop.map(|(_, hop)| hop.address);
+        let (session, template) = (self.store.session_of(index), psb.template);
+        SenderData { session, template, incoming, previous }
     }
 
     /// Replaces the next hops of a sender. The caller updates the request upstream.

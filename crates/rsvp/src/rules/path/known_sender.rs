@@ -7,8 +7,8 @@ use earmark_core::Time;
 use earmark_wire::rsvp::Path;
 
 use super::{
-    PathFault, ReceivedPath, bad_tspec, check_previous_hop, limit_reached, policy_refused,
-    too_large,
+    PathFault, ReceivedPath, bad_tspec, check_previous_hop, limit_reached, next_hops_of,
+    policy_refused, too_large,
 };
 use crate::api::{Change, Event};
 use crate::context::HandlerContext;
@@ -101,6 +101,12 @@ impl Rsvp {
         }
         if hop {
             check_previous_hop(cx.context, path, received.interface)?;
+            if received.next_hops.is_none()
+                && next_hops_of(cx.context, path, received.interface) == NextHops::None
+            {
+                // The data goes there, and does not come from there.
+                return Err(PathFault::Silent(DropReason::NoRoute));
+            }
         }
         if !hop && self.is_overtaken(cx, psb.message_id) {
             return Err(PathFault::Silent(DropReason::Overtaken));
