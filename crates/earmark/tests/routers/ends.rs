@@ -21,18 +21,31 @@ fn signal(child: &Child, name: &str) {
     assert!(status.expect("kill runs").success());
 }
 
+/// Returns a command that runs another one, which ignores no signal.
+fn with_default_signals(command: &Command) -> Command {
+    let mut outer = Command::new("env");
+    outer.arg("--default-signal").arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    outer
+}
+
 #[test]
 fn signals_leave_nothing() {
     for name in ["INT", "TERM", "HUP", "KILL"] {
         let network = Network::new(name);
         network.daemon("r1", |_| ok(&json!({ "node": "r1" })));
-        let mut command =
-            network.command(&["--on", "r1,hangs", "--connect-timeout", "60s", "watch"]);
+        let arguments = ["--on", "r1,hangs", "--connect-timeout", "60s", "watch"];
+        // Whoever runs the tests may ignore a signal, as `nohup` does, and the command would inherit that.
+        let mut command = with_default_signals(&network.command(&arguments));
         let mut child =
             command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command runs");
         wait_until("ssh is started", || network.leftovers().matches("process").count() == 2);
         signal(&child, name);
-        // A signal that is ignored where the tests run, as SIGHUP by `nohup`, is ignored by the command, too.
         wait_until(&format!("{name} ends the command"), || {
             child.try_wait().expect("it is a child").is_some_and(|status| !status.success())
         });
