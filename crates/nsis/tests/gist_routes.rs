@@ -208,3 +208,31 @@ fn responder_learns_its_new_peer_from_the_confirm() {
     assert_eq!(calls.iter().filter(|calls| peers(calls)).count(), 2, "{calls:?}");
     assert!(matches!(calls.last(), Some(Call::Received { data, .. }) if data == b"two."));
 }
+
+/// Behind a failed link the only route may lead back to the peer that the flow comes from. It counts as none: a Query would make
+/// that peer the next one. When the flow has a route again, the next peer is queried for at once.
+#[test]
+fn route_back_to_the_previous_peer_counts_as_none() {
+    for family in Family::ALL {
+        let (mut network, apps) = common::diamond::diamond();
+        let mri = flow_of(family);
+        set_up(&mut network, &apps[0], mri, 1);
+        set_up(&mut network, &apps[1], mri, 1);
+        let before = network.sent(1, MessageType::Query).len();
+        let destination = mri.addresses().1;
+        let range = format!("{destination}/{}", if destination.is_ipv4() { 32 } else { 128 });
+        let changed = || HostEvent::RouteChanged(range.parse().expect("a prefix"));
+        network.set_route(1, &range, 1, Some(&family.host(0, 1)));
+        network.host(1, changed());
+        network.run(SECOND);
+        assert_eq!(network.sent(1, MessageType::Query).len(), before, "{family:?}");
+        let tentative =
+            Notification::RoutingStatusChange { status: Validity::Tentative, peer: None };
+        assert_eq!(statuses(&apps[1])[..], [tentative], "{family:?}");
+        network.set_route(1, &range, 2, None);
+        network.host(1, changed());
+        network.run(SECOND);
+        assert_eq!(network.sent(1, MessageType::Query).len(), before + 1, "{family:?}");
+        assert_eq!(apps[0].received(), Vec::<Vec<u8>>::new(), "{family:?}");
+    }
+}

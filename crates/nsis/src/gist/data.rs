@@ -92,7 +92,7 @@ impl Gist {
         let mut state = self.state(&at);
         let mut hop = None;
         if state == State::Idle {
-            hop = Some(self.may_query(cx, &sent)?);
+            hop = Some(self.may_query(cx, &at, &sent)?);
             if self.is_full(&at) {
                 return Err(SendFailure::Limit);
             }

@@ -18,7 +18,7 @@ use super::handshake::Handshake;
 use super::machine::{Event, Fact, Facts, State};
 use super::notify::report_translation;
 use super::receipt::Receipt;
-use super::state::{HalfRef, Index, Key, NO_HOP, NONE, Needs, millis};
+use super::state::{HalfId, HalfRef, Index, Key, NO_HOP, NONE, Needs, millis};
 use super::translation::peer_form;
 use super::transmit::{DatagramPath, UPSTREAM_TTL, message, own_address, target};
 use crate::PORT;
@@ -31,9 +31,10 @@ impl Gist {
     pub(super) fn may_query(
         &self,
         cx: &InputContext<'_, '_>,
+        at: &HalfRef,
         mri: &Mri,
     ) -> Result<Hop, SendFailure> {
-        let hop = route::hop(cx.context, mri);
+        let hop = self.hop(cx, at, mri);
         match (mri, mri.direction(), self.config.upstream_queries) {
             (_, Direction::Downstream, _)
             | (Mri::PathCoupled(_), Direction::Upstream, UpstreamQueries::Routed) => {
@@ -47,6 +48,18 @@ impl Gist {
         }
     }
 
+    /// Returns the hop in the direction of an MRI, which is that of a half; none if there is no route, or only one back to the peer
+    /// of the other half. Then the flow does not pass this node: packets from that peer do not arrive when it knows that route.
+    pub(super) fn hop(&self, cx: &InputContext<'_, '_>, at: &HalfRef, mri: &Mri) -> Option<Hop> {
+        let hop = route::hop(cx.context, mri)?;
+        let other = HalfId { direction: at.direction.inverted(), ..at.half_id() };
+        let peer = self.store.get(other).and_then(|other| self.peers.get(other.peer));
+        let leads_back = peer.is_some_and(|peer| {
+            hop.interface == peer.interface && hop.gateway == Some(peer.address)
+        });
+        (!leads_back).then_some(hop)
+    }
+
     /// Sends a Query, the first or a retransmission, and starts the timeout of the Response.
     pub(super) fn send_query(
         &mut self,
@@ -58,7 +71,7 @@ impl Gist {
         let mri = peer_form(cx, at.key.nslpid, at.mri());
         let hop = match event_data {
             EventData::Send { hop: Some(hop), .. } => Some(*hop),
-            _ => self.may_query(cx, &mri).ok(),
+            _ => self.may_query(cx, at, &mri).ok(),
         };
         let route = hop.map_or(NO_HOP, |hop| self.fingerprint(&hop));
         let before = self.store.half(at.half_id());
@@ -140,6 +153,21 @@ impl Gist {
         half.unanswered = 0;
         half.next_at = now + self.config.timeout_after(half.refused);
         self.arm(at.half_id());
+    }
+
+    /// Forgets what the next node has refused, and starts a delayed handshake at once: the peer of the other half is new, so the
+    /// flow has come to this node, and the refusals were of a path that the flow had left.
+    pub(super) fn forget_refusals(&mut self, now: Time, other: &HalfRef) {
+        let id = HalfId { direction: other.direction.inverted(), ..other.half_id() };
+        if self.store.get(id).is_none_or(|half| half.refused == 0) {
+            return;
+        }
+        let half = self.store.half_mut(id);
+        half.refused = 0;
+        if half.state == State::WaitResponse && half.unanswered == 0 {
+            half.next_at = now;
+            self.arm(id);
+        }
     }
 
     /// Returns the addresses of a Query: downstream those of the flow, so that it takes the path of the flow (RFC 5971

@@ -19,7 +19,6 @@ use super::state::{HalfRef, Index, NO_HOP, NONE};
 use super::translation::peer_form;
 use crate::input_context::InputContext;
 use crate::nslp::{Notification, Validity};
-use crate::route;
 
 /// Limit of routing states that are checked for one input; the rest is due again at once.
 const MAX_CHECKS_PER_INPUT: usize = 256;
@@ -111,7 +110,7 @@ impl Gist {
     /// Returns the fingerprint of the hop that the flow takes now.
     fn present_hop(&self, cx: &InputContext<'_, '_>, at: &HalfRef) -> u32 {
         let mri = peer_form(cx, at.key.nslpid, at.mri());
-        route::hop(cx.context, &mri).map_or(NO_HOP, |hop| self.fingerprint(&hop))
+        self.hop(cx, at, &mri).map_or(NO_HOP, |hop| self.fingerprint(&hop))
     }
 
     /// Lowers the validity of good routing state.

@@ -64,6 +64,11 @@ impl Gist {
         for action in row.actions {
             self.perform(cx, at, *action, row, event_data);
         }
+        if row.to == State::EstablishedUpstream
+            && (row.from != row.to || row.event == Event::Confirm)
+        {
+            self.forget_refusals(cx.now, at);
+        }
         Some(row)
     }
 

@@ -45,6 +45,11 @@ impl QosNslp {
             // what comes from the new one. Nodes before it, where the paths part, query at once.
             let Addressing { mri, nslpid, .. } = self.towards_qnr(index, None);
             let is_urgent = !message.explicitly_routed;
+            let session = self.store.session_mut(index);
+            if message.explicitly_routed && !session.is_initiator() {
+                session.flags.set(Flags::LEFT, true);
+                session.flags.set(Flags::CONFIRMED, false);
+            }
             cx.for_nslpid(nslpid, |cx| {
                 cx.invalidate_routing_state(mri, Validity::Tentative, is_urgent);
             });

@@ -97,7 +97,7 @@ impl QosNslp {
         let wait = self.refresh_wait();
         let session = self.store.session_mut(index);
         session.refresh_at = cx.now + wait;
-        if session.flags.has(Flags::REMOVED) {
+        if session.flags.has(Flags::REMOVED) || session.flags.has(Flags::LEFT) {
             return;
         }
         self.follow_route(cx, index);

@@ -129,6 +129,9 @@ impl QosNslp {
             session.flags.set(Flags::BREAK, true);
         }
         self.counters.refreshed += 1;
+        if session.flags.has(Flags::LEFT) {
+            self.return_to_path(cx.now, index);
+        }
         mark(Checkpoint::Refresh);
         if let Some(summary) = reserve.summary {
             self.refresh_summary(cx, received, &summary);
@@ -141,6 +144,15 @@ impl QosNslp {
         if let Some(MessageBinding::Id(id)) = reserve.binding {
             self.resume_bound(cx, index, id);
         }
+    }
+
+    /// Refreshes the next node again, because this node is still on the path.
+    #[cold]
+    fn return_to_path(&mut self, now: Time, index: Index) {
+        let session = self.store.session_mut(index);
+        session.flags.set(Flags::LEFT, false);
+        session.refresh_at = now;
+        self.rearm(index);
     }
 
     /// Handles a refresh of a session without reservation. If it has expired here while the previous node was unreachable, it
@@ -276,9 +288,12 @@ impl QosNslp {
         let session = self.store.session_mut(index);
         let moved = claim.filter(|_| granted.claim != claim);
         // The next nodes have released, too, if this one has: they need a number that is new to them.
-        let was_removed = session.flags.has(Flags::REMOVED);
-        let is_news =
-            has_other_auth || was_removed || *session.qspec != *granted.qspec || session.mri != mri;
+        let was_torn = session.flags.has(Flags::TORN);
+        let has_released = was_torn || session.flags.has(Flags::REMOVED);
+        let is_news = has_other_auth
+            || has_released
+            || *session.qspec != *granted.qspec
+            || session.mri != mri;
         let (old_mri, old_peer) = (session.mri, session.back);
         let former = SharingFlow::of(session);
         session.rsn = reserve.rsn;
@@ -290,11 +305,10 @@ impl QosNslp {
         session.require(message.attributes());
         session.lifetime_ms = lifetime_ms;
         session.expires_at = cx.now.after_millis(session.lifetime_ms.into());
-        let was_torn = session.flags.has(Flags::TORN);
         if was_torn && let Some(extra) = &mut session.extra {
             extra.request = None;
         }
-        session.flags.set(Flags::REMOVED | Flags::TORN, false);
+        session.flags.set(Flags::REMOVED | Flags::TORN | Flags::LEFT, false);
         session.flags.set(Flags::REPLACE, reserve.replace);
         session.flags.set(Flags::BREAK, breaks);
         session.flags.set(Flags::IN_AGGREGATE, aggregate.is_some());

@@ -138,6 +138,9 @@ impl Flags {
     /// A message of the session has exceeded a datagram, so that this node, the QNI, has asked for associations, which is done
     /// once (RFC 5971 section 4.3.3).
     pub(super) const OVERSIZE: u16 = 1 << 14;
+    /// The next node has another previous node now, as its NOTIFY "route change" says. It is refreshed again when the previous
+    /// node of this one refreshes: until then GIST would take every refresh for another change of route (section 5.2.5.4).
+    pub(super) const LEFT: u16 = 1 << 15;
 
     /// Returns whether all of these flags are set.
     #[inline]

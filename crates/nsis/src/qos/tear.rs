@@ -97,7 +97,8 @@ impl QosNslp {
         if self.store.session(index).back.is_some() {
             self.report_gone(cx, index, change);
         }
-        if self.store.session(index).flags.has(Flags::ENDS_HERE) {
+        let flags = self.store.session(index).flags;
+        if flags.has(Flags::ENDS_HERE) || flags.has(Flags::LEFT) && change == Change::Expired {
             return self.forget(cx, index);
         }
         let session = self.store.session_mut(index);
