@@ -90,6 +90,16 @@ pub enum ScenarioError {
     /// A processor is set for a node that does not exist.
     #[error("processing: the topology has no node `{0}`")]
     NoSuchProcessor(String),
+    /// Hosts cannot move like this.
+    #[error("`{key}`{}: {why}", quoted(name))]
+    Mobility {
+        /// The key.
+        key: String,
+        /// Name of a node; empty if it concerns none in particular.
+        name: String,
+        /// The reason.
+        why: &'static str,
+    },
     /// A fault is invalid.
     #[error(transparent)]
     Fault(#[from] FaultError),
@@ -117,6 +127,11 @@ pub enum OverrideError {
     /// The scenario is not valid any more, in the words of the TOML parser.
     #[error("{0}")]
     Unfit(String),
+}
+
+/// Returns a name in quotes with a blank before it, or nothing if it is empty.
+fn quoted(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!(" `{name}`") }
 }
 
 /// Returns the error of the TOML parser with its position.

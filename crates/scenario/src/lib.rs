@@ -28,6 +28,7 @@ mod files;
 pub mod flow_schedule;
 mod lifetime;
 mod middlebox;
+mod mobility;
 mod outcome;
 mod overrides;
 mod path_request;
@@ -57,6 +58,7 @@ pub use faults::{Fault, FaultError};
 pub use files::{LoadError, load, load_text};
 pub use lifetime::{Lifetime, LifetimeLaw};
 pub use middlebox::Middlebox;
+pub use mobility::{Mobility, MobilityLaw, Move, Order, OtherLaw, Walk};
 pub use outcome::{
     Attempted, FlowOutcome, Group, Outcome, PathOutcome, ProcessorOutcome, Received, Reported,
     Signalling,

@@ -18,6 +18,7 @@ use crate::error::ScenarioError;
 use crate::faults::FaultSchedule;
 use crate::flow_schedule::{self, ScheduledFlow};
 use crate::lifetime::LifetimeLaw;
+use crate::mobility;
 use crate::outcome::Outcome;
 use crate::path_request::PathTracker;
 use crate::pending_reservation::ReservationTracker;
@@ -157,8 +158,12 @@ impl<'a> ScenarioRun<'a> {
     ) -> Result<ScenarioRun<'a>, PlayError> {
         scenario.check(topology)?;
         let protocol = scenario.reserving_protocol()?;
-        let Built { mut network, nodes, routing, .. } =
+        let Built { mut network, nodes, mut routing, .. } =
             build_of(scenario, (protocol, topology), seed, &|_| {});
+        let mut faults = scenario.faults.clone();
+        faults.extend(mobility::outages(&scenario.mobility, topology, scenario.duration, seed));
+        let hosts = mobility::mobile_hosts(&scenario.mobility, topology);
+        routing.let_move(hosts, &mut network, &nodes, topology);
         network.watch_attempts();
         network.count_signalling_from(Time::ZERO + scenario.discard);
         let is_router = |(place, _): &(usize, &NodeId)| topology.nodes[*place].role == Role::Router;
@@ -178,7 +183,7 @@ impl<'a> ScenarioRun<'a> {
             groups: vec![Default::default(); scenario.flows.len()],
             path_lengths: BTreeMap::new(),
             routers,
-            faults: FaultSchedule::new(&scenario.faults, topology),
+            faults: FaultSchedule::new(&faults, topology),
             routing,
             scenario,
             protocol,

@@ -31,6 +31,8 @@ pub(crate) struct Routing {
     ports: Vec<Vec<Port>>,
     /// Routes of each node except those of its own links, in ascending order.
     routes: Vec<Vec<Route>>,
+    /// Hosts that keep the address of their first link when another one is up.
+    mobile: Vec<usize>,
 }
 
 /// One end of a link.
@@ -71,9 +73,24 @@ impl Routing {
                 });
             }
         }
-        let mut ways = Routing { family, ports, routes: vec![Vec::new(); nodes.len()] };
+        let routes = vec![Vec::new(); nodes.len()];
+        let mut ways = Routing { family, ports, routes, mobile: Vec::new() };
         ways.reroute_around(&BTreeSet::new(), network, nodes, topology);
         ways
+    }
+
+    /// Lets hosts keep the address of their first link when another one is up.
+    pub(crate) fn let_move(
+        &mut self,
+        hosts: Vec<usize>,
+        network: &mut Network,
+        nodes: &[NodeId],
+        topology: &Topology,
+    ) {
+        if !hosts.is_empty() {
+            self.mobile = hosts;
+            self.reroute_around(&BTreeSet::new(), network, nodes, topology);
+        }
     }
 
     /// Returns the node and interface at an end of a link.
@@ -133,7 +150,8 @@ impl Routing {
         let left = without_links(topology, down);
         let paths = left.paths();
         for (index, &node) in nodes.iter().enumerate() {
-            let routes = self.routes_of(index, &paths);
+            let mut routes = self.routes_of(index, &paths);
+            self.add_routes_to_mobile(index, down, &mut routes);
             let old = std::mem::replace(&mut self.routes[index], routes);
             let new = &self.routes[index];
             // New routes first, so that every destination always has a route.
@@ -181,6 +199,38 @@ impl Routing {
             let route = routes.max_by_key(|route| route.prefix.length())?;
             ports.iter().find(|port| port.interface == route.hop.interface)
         })
+    }
+
+    /// Adds the routes of a node to hosts that are not on their first link. What such a host itself sends has its one address.
+    fn add_routes_to_mobile(&self, node: usize, down: &BTreeSet<usize>, routes: &mut Vec<Route>) {
+        let home = |host: usize| self.ports[host].first().map(|port| (port.address, port.link));
+        if let Some((address, _)) = home(node).filter(|_| self.mobile.contains(&node)) {
+            routes.iter_mut().for_each(|route| route.hop.source = Some(address));
+        }
+        for host in self.mobile.iter().copied().filter(|host| *host != node) {
+            let Some((address, _)) = home(host).filter(|(_, link)| down.contains(link)) else {
+                continue;
+            };
+            let Some(there) = self.ports[host].iter().find(|port| !down.contains(&port.link))
+            else {
+                continue;
+            };
+            let direct = self.ports[node].iter().find(|port| port.link == there.link);
+            let hop = match direct {
+                Some(port) => Some(Hop {
+                    interface: port.interface,
+                    gateway: Some(there.address),
+                    source: None,
+                }),
+                None => {
+                    let leading =
+                        routes.iter().filter(|route| route.prefix.contains(there.address));
+                    leading.max_by_key(|route| route.prefix.length()).map(|route| route.hop)
+                }
+            };
+            routes.extend(hop.map(|hop| Route { prefix: Prefix::host(address), metric: 0, hop }));
+        }
+        routes.sort_unstable_by_key(key);
     }
 
     /// Returns the routes of a node along these paths.

@@ -47,6 +47,10 @@
 //! node = "r1"
 //! guard = ["r2"]
 //!
+//! [[mobility]]                             # hosts that move: see docs/simulator.md
+//! nodes = ["h9"]
+//! stays = "exponential 60s"
+//!
 //! [[faults]]                               # faults: see docs/simulator.md
 //! link = ["r1", "r2"]
 //! from = "300s"
@@ -67,6 +71,7 @@ use crate::error::{ScenarioError, of_toml};
 use crate::faults::Fault;
 use crate::lifetime::Lifetime;
 use crate::middlebox::Middlebox;
+use crate::mobility::Mobility;
 use crate::processing::Processing;
 use crate::protocols::{Protocols, ScenarioProtocol};
 use crate::scheduler::Schedulers;
@@ -120,6 +125,9 @@ pub struct Scenario {
     /// Firewalls and translators.
     #[serde(default)]
     pub middleboxes: Vec<Middlebox>,
+    /// Hosts that move.
+    #[serde(default)]
+    pub mobility: Vec<Mobility>,
     /// Faults.
     #[serde(default)]
     pub faults: Vec<Fault>,

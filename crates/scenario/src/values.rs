@@ -9,6 +9,7 @@ use crate::error::ScenarioError;
 use crate::faults;
 use crate::lifetime::LifetimeLaw;
 use crate::middlebox;
+use crate::mobility;
 use crate::scenario::{Arrivals, Flows, Initial, Scenario};
 use crate::topology::Topology;
 
@@ -59,6 +60,7 @@ impl Scenario {
             processing.check(topology)?;
         }
         faults::check(&self.faults, topology)?;
+        mobility::check(&self.mobility, topology, self.duration)?;
         middlebox::check(&self.middleboxes, protocol, topology)?;
         Ok(())
     }
