@@ -76,6 +76,18 @@ pub enum ScenarioError {
     /// Flows without endpoints.
     #[error("flows `{0}` have no ends: give between = [[\"a\", \"b\"]]")]
     Nowhere(String),
+    /// The lists of arrivals and lifetimes differ in length.
+    #[error(
+        "flows `{flows}`: {arrivals} arrivals, but {lifetimes} lifetimes: give one lifetime for each arrival"
+    )]
+    TraceLengths {
+        /// Name of the flows.
+        flows: String,
+        /// Number of arrivals.
+        arrivals: usize,
+        /// Number of lifetimes.
+        lifetimes: usize,
+    },
     /// A scheduler is set for a link that does not exist.
     #[error("scheduler: `{}` and `{}` are not joined", .0[0], .0[1])]
     NoSuchLink([String; 2]),

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod arrivals;
 pub mod attack;
 mod build;
 mod capture;
@@ -49,6 +50,7 @@ mod value_syntax;
 mod values;
 
 pub use admission::{Admission, Measured};
+pub use arrivals::{ArrivalLaw, Arrivals};
 pub use build::{network, network_in};
 pub use capture::{Tap, play_tapped};
 pub use data::Data;
@@ -56,7 +58,7 @@ pub use endpoints::Between;
 pub use error::{OverrideError, ScenarioError};
 pub use faults::{Fault, FaultError};
 pub use files::{LoadError, load, load_text};
-pub use lifetime::{Lifetime, LifetimeLaw};
+pub use lifetime::{Lifetime, LifetimeLaw, Lifetimes};
 pub use middlebox::Middlebox;
 pub use mobility::{Mobility, MobilityLaw, Move, Order, OtherLaw, Walk};
 pub use outcome::{
@@ -69,6 +71,6 @@ pub use play::{PlayError, ScenarioRun, play};
 pub use protocols::{CommonSettings, End, Protocols, Proxy, ScenarioProtocol, Setting, Variant};
 pub use reservation::ReservationRequest;
 pub use routing::Returns;
-pub use scenario::{Arrivals, Flows, Initial, Retry, Rollback, Scenario, Threshold};
+pub use scenario::{Flows, Initial, Retry, Rollback, Scenario, Threshold};
 pub use scenario_network::network_of;
 pub use scheduler::{Discipline, LinkScheduler, Schedulers};

@@ -16,6 +16,8 @@ use earmark_core::random::Stream;
 use earmark_sim::distributions::{exponential, fraction, normal};
 use serde::{Deserialize, Deserializer, de};
 
+use crate::value_syntax::TextOrTimes;
+
 /// Distribution of lifetimes.
 pub trait LifetimeLaw: Debug + Send + Sync {
     /// Returns the mean; `None` if flows never end.
@@ -132,12 +134,23 @@ fn lognormal(dice: &mut Stream, unit: Duration, deviation: f64, mean: f64) -> Du
     nanoseconds(unit.as_nanos() as f64 * libm::exp(mean + deviation * normal(dice)))
 }
 
-fn nanoseconds(time: f64) -> Duration {
+/// Returns a time of this length, rounded down; the longest one if it is too long.
+pub(crate) fn nanoseconds(time: f64) -> Duration {
     Duration::from_nanos(time as u64) // saturates
 }
 
 /// Largest shape of Pareto's law and standard deviation of the logarithm: others are constants, or overflow.
 const LARGEST_PARAMETER: f64 = 100.0;
+
+/// Parses a parameter of a law, which is above `low`.
+pub(crate) fn number_above(text: &str, low: f64, what: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > low && number <= LARGEST_PARAMETER => Ok(number),
+        _ => Err(format!(
+            "`{text}`: {what} is a number above {low}, and at most {LARGEST_PARAMETER}"
+        )),
+    }
+}
 
 impl FromStr for Lifetime {
     type Err = String;
@@ -145,12 +158,6 @@ impl FromStr for Lifetime {
     fn from_str(text: &str) -> Result<Lifetime, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let time = |text: &str| parse_duration(text).map_err(|why| format!("`{text}`: {why}"));
-        let above = |text: &str, low: f64, what: &str| match text.parse::<f64>() {
-            Ok(number) if number > low && number <= LARGEST_PARAMETER => Ok(number),
-            _ => Err(format!(
-                "`{text}`: {what} is a number above {low}, and at most {LARGEST_PARAMETER}"
-            )),
-        };
         Ok(match words[..] {
             ["forever"] => Lifetime::Forever,
             ["constant", one] => Lifetime::Constant(time(one)?),
@@ -158,10 +165,13 @@ impl FromStr for Lifetime {
             ["uniform", low, high] if time(low)? <= time(high)? => {
                 Lifetime::Uniform(time(low)?, time(high)?)
             }
-            ["pareto", mean, shape] => Lifetime::Pareto(time(mean)?, above(shape, 1.0, "a shape")?),
-            ["lognormal", mean, deviation] => {
-                Lifetime::Lognormal(time(mean)?, above(deviation, 0.0, "a standard deviation")?)
+            ["pareto", mean, shape] => {
+                Lifetime::Pareto(time(mean)?, number_above(shape, 1.0, "a shape")?)
             }
+            ["lognormal", mean, deviation] => Lifetime::Lognormal(
+                time(mean)?,
+                number_above(deviation, 0.0, "a standard deviation")?,
+            ),
             _ => {
                 return Err(format!(
                     "invalid lifetime `{text}`; write \"forever\", \"constant 60s\", \"exponential 150s\", \"uniform 30s \
@@ -177,6 +187,56 @@ impl<'de> Deserialize<'de> for Lifetime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Lifetime, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Lifetimes of a group of flows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lifetimes {
+    /// One law for all.
+    Law(Lifetime),
+    /// A list such as `["60s", "10s"]`: the lifetime of each flow, in the order of a trace of arrivals.
+    Trace(Vec<Duration>),
+}
+
+impl From<Lifetime> for Lifetimes {
+    fn from(law: Lifetime) -> Lifetimes {
+        Lifetimes::Law(law)
+    }
+}
+
+impl Lifetimes {
+    /// Returns the mean of the law; `None` if flows never end, or each has a lifetime of its own.
+    pub(crate) fn mean(&self) -> Option<Duration> {
+        match self {
+            Lifetimes::Law(law) => law.mean(),
+            Lifetimes::Trace(_) => None,
+        }
+    }
+
+    /// Draws or looks up the lifetime of flow number `place`; `None` if it never ends.
+    pub(crate) fn draw(&self, place: usize, dice: &mut Stream) -> Option<Duration> {
+        match self {
+            Lifetimes::Law(law) => law.draw(dice),
+            Lifetimes::Trace(times) => times.get(place).copied(),
+        }
+    }
+
+    /// Draws the remaining lifetime of a flow that is met at a random time; `None` without a law, or if it never ends.
+    pub(crate) fn draw_remaining(&self, dice: &mut Stream) -> Option<Duration> {
+        match self {
+            Lifetimes::Law(law) => law.draw_remaining(dice),
+            Lifetimes::Trace(_) => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Lifetimes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Lifetimes, D::Error> {
+        match TextOrTimes::deserialize(deserializer)? {
+            TextOrTimes::Text(text) => text.parse().map(Lifetimes::Law).map_err(de::Error::custom),
+            TextOrTimes::Times(times) => Ok(Lifetimes::Trace(times)),
+        }
     }
 }
 

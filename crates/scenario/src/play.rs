@@ -170,7 +170,7 @@ impl<'a> ScenarioRun<'a> {
         let routers: Vec<NodeId> =
             nodes.iter().enumerate().filter(is_router).map(|(_, node)| *node).collect();
         let counted_from = Time::ZERO + scenario.discard;
-        let schedule = flow_schedule::draw(scenario, topology, seed);
+        let schedule = flow_schedule::draw(scenario, topology, seed)?;
         let outcome = Outcome { scenario: scenario.name.clone(), seed, ..Outcome::default() };
         Ok(ScenarioRun {
             steps: schedule.iter().enumerate().flat_map(steps_of).collect(),

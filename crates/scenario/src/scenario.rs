@@ -19,7 +19,8 @@
 //! name = "reserved"
 //! between = [["h7", "h11"], ["h8", "h12"]] # in turn; or "random", any two hosts
 //! count = 120                              # simultaneous flows
-//! arrivals = "poisson"                     # count is the mean; or "replaced" (default): each that ends is replaced
+//! arrivals = "poisson"                     # count is the mean; or "replaced" (default): each that ends is replaced;
+//!                                          # "periodic", "pareto 1.5", "lognormal 1.2", "batches 10": see [`Arrivals`]
 //! lifetime = "exponential 60s"             # or "constant 60s", "uniform 30s 90s", "pareto 60s 1.5" (mean, shape),
 //!                                          # "lognormal 60s 1.2" (mean, deviation), "forever", the default
 //! initial = "stationary"                   # the first flows have remaining lifetimes, the default; or "new", "none"
@@ -43,6 +44,13 @@
 //! closes = "60s"                           # and at which both end; default: the end of the flow
 //! proxy = true                             # the edge acts for an end that does not ask; default false
 //!
+//! [[flows]]
+//! name = "trace"
+//! between = [["h0", "h6"]]
+//! arrivals = ["0s", "1.5s", "1.5s"]        # each flow, ascending, from starts on; no count, and no flows before
+//! lifetime = ["60s", "10s", "2s"]          # of each; or a law
+//! rate = "100kbit"
+//!
 //! [[middleboxes]]                          # firewalls and translators: see docs/simulator.md
 //! node = "r1"
 //! guard = ["r2"]
@@ -65,11 +73,12 @@ use earmark_core::admission::{Counting, Discipline, RetryPolicy};
 use serde::Deserialize;
 
 use crate::admission::Admission;
+use crate::arrivals::Arrivals;
 use crate::data::Data;
 use crate::endpoints::Between;
 use crate::error::{ScenarioError, of_toml};
 use crate::faults::Fault;
-use crate::lifetime::Lifetime;
+use crate::lifetime::{Lifetime, Lifetimes};
 use crate::middlebox::Middlebox;
 use crate::mobility::Mobility;
 use crate::processing::Processing;
@@ -202,18 +211,16 @@ pub struct Flows {
     pub name: String,
     /// Endpoints.
     pub between: Between,
-    /// Number of simultaneous flows.
-    #[serde(default = "one")]
-    pub count: u32,
+    /// Number of simultaneous flows, 1 by default; none with a trace of arrivals.
+    pub count: Option<u32>,
     /// Arrival of later flows.
     #[serde(default)]
     pub arrivals: Arrivals,
     /// Lifetime of each flow.
     #[serde(default = "forever")]
-    pub lifetime: Lifetime,
-    /// Flows at the start.
-    #[serde(default)]
-    pub initial: Initial,
+    pub lifetime: Lifetimes,
+    /// Flows at the start; without it, [`Initial::Stationary`], but none with a trace of arrivals.
+    pub initial: Option<Initial>,
     /// Start time of the first flows.
     #[serde(default, deserialize_with = "value_syntax::time")]
     pub starts: Duration,
@@ -254,28 +261,19 @@ pub struct Flows {
     pub watch: bool,
 }
 
-/// Arrival of flows after the initial ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Arrivals {
-    /// Each flow that ends is replaced at once by another between the same nodes.
-    #[default]
-    Replaced,
-    /// A Poisson process, independent of the flows that end, with as many arrivals as departures on average.
-    Poisson,
-}
-
 /// Flows that are present at the start, before any arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Initial {
-    /// As many as a steady state has, with their remaining lifetimes: [`Flows::count`] if each that ends is replaced, a
-    /// number of Poisson's distribution if flows arrive by a Poisson process.
+    /// As many as a steady state has, with their remaining lifetimes: [`Flows::count`] if each that ends is replaced or
+    /// arrivals are periodic, otherwise a number of Poisson's distribution with this mean. Their mean is that of the
+    /// steady state at any time. The spread of their number is so only if flows are replaced or arrive by a Poisson
+    /// process; for the other laws, discard some lifetimes ([`Scenario::discard`]).
     #[default]
     Stationary,
     /// [`Flows::count`], each at the beginning of its lifetime.
     New,
-    /// None: all arrive later, by a Poisson process.
+    /// None: all arrive later.
     None,
 }
 
@@ -299,12 +297,8 @@ fn thirty_seconds() -> Duration {
     Duration::from_secs(30)
 }
 
-fn one() -> u32 {
-    1
-}
-
-fn forever() -> Lifetime {
-    Lifetime::Forever
+fn forever() -> Lifetimes {
+    Lifetime::Forever.into()
 }
 
 fn packet_octets() -> u32 {
@@ -313,6 +307,21 @@ fn packet_octets() -> u32 {
 
 fn bucket_octets() -> u32 {
     5_000
+}
+
+impl Flows {
+    /// Returns the number of simultaneous flows.
+    pub fn count(&self) -> u32 {
+        self.count.unwrap_or(1)
+    }
+
+    /// Returns the flows at the start.
+    pub fn initial(&self) -> Initial {
+        match self.arrivals {
+            Arrivals::Trace(_) => Initial::None,
+            _ => self.initial.unwrap_or_default(),
+        }
+    }
 }
 
 impl Scenario {

@@ -12,6 +12,41 @@ pub(crate) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duratio
     parse_duration(&text).map_err(|why| de::Error::custom(format!("`{text}`: {why}")))
 }
 
+/// A text, or a list of times.
+pub(crate) enum TextOrTimes {
+    /// A text.
+    Text(String),
+    /// Times such as `["0s", "1.5s"]`.
+    Times(Vec<Duration>),
+}
+
+impl<'de> Deserialize<'de> for TextOrTimes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TextOrTimes, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(
+            untagged,
+            expecting = "expected a text, or a list of times such as [\"0s\", \"1.5s\"]"
+        )]
+        enum Texts {
+            One(String),
+            Many(Vec<String>),
+        }
+
+        let time = |(place, text): (usize, &String)| {
+            let named =
+                |why| de::Error::custom(format!("time {place} of the list, `{text}`: {why}"));
+            parse_duration(text).map_err(named)
+        };
+        Ok(match Texts::deserialize(deserializer)? {
+            Texts::One(text) => TextOrTimes::Text(text),
+            Texts::Many(texts) => {
+                let times = (1..).zip(&texts).map(time);
+                TextOrTimes::Times(times.collect::<Result<_, D::Error>>()?)
+            }
+        })
+    }
+}
+
 /// Parses an optional time.
 pub(crate) fn some_time<'de, D: Deserializer<'de>>(
     deserializer: D,

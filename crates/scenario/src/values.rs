@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::admission::{Admission, Measured};
+use crate::arrivals::Arrivals;
 use crate::data::Data;
 use crate::error::ScenarioError;
 use crate::faults;
-use crate::lifetime::LifetimeLaw;
+use crate::lifetime::Lifetimes;
 use crate::middlebox;
 use crate::mobility;
-use crate::scenario::{Arrivals, Flows, Initial, Scenario};
+use crate::scenario::{Flows, Initial, Scenario};
 use crate::topology::Topology;
 
 /// Maximum number of flows in one run.
@@ -94,6 +95,7 @@ fn check(scenario: &Scenario) -> Result<(), ScenarioError> {
         if !names.insert(&flows.name) {
             return wrong(&format!("flows.{}", flows.name), "duplicate name");
         }
+        check_traces(flows)?;
         if let Some((key, why)) = senseless(flows) {
             return wrong(&format!("flows.{}.{key}", flows.name), why);
         }
@@ -114,6 +116,45 @@ fn unmeasurable(measured: &Measured) -> Option<(&'static str, &'static str)> {
         return Some(("sample", "it is less than a millisecond"));
     }
     (measured.window < measured.sample).then_some(("window", "it is shorter than a sample"))
+}
+
+/// Checks lists of arrivals and lifetimes.
+fn check_traces(flows: &Flows) -> Result<(), ScenarioError> {
+    let wrong = |key: &str, why| {
+        Err(ScenarioError::Value { key: format!("flows.{}.{key}", flows.name), why })
+    };
+    let lifetimes = match &flows.lifetime {
+        Lifetimes::Trace(lifetimes) => Some(lifetimes),
+        Lifetimes::Law(_) => None,
+    };
+    let Arrivals::Trace(arrivals) = &flows.arrivals else {
+        return match lifetimes {
+            Some(_) => wrong("lifetime", "a list needs a list of as many arrivals"),
+            None => Ok(()),
+        };
+    };
+    if flows.count.is_some() {
+        return wrong("count", "the list of arrivals has all flows; leave it out");
+    }
+    if flows.initial.is_some_and(|initial| initial != Initial::None) {
+        return wrong("initial", "the list of arrivals has all flows; leave it out");
+    }
+    if !flows.spread.is_zero() {
+        return wrong("spread", "the list of arrivals has each start; leave it out");
+    }
+    if let Some(place) = arrivals.windows(2).position(|times| times[1] < times[0]) {
+        let key = format!("arrivals.{}", place + 1);
+        return wrong(&key, "it is before the preceding time; give ascending times");
+    }
+    let Some(lifetimes) = lifetimes else { return Ok(()) };
+    if arrivals.len() != lifetimes.len() {
+        let (arrivals, lifetimes) = (arrivals.len(), lifetimes.len());
+        return Err(ScenarioError::TraceLengths { flows: flows.name.clone(), arrivals, lifetimes });
+    }
+    match lifetimes.iter().position(Duration::is_zero) {
+        Some(place) => wrong(&format!("lifetime.{place}"), "the lifetime is 0"),
+        None => Ok(()),
+    }
 }
 
 fn senseless(flows: &Flows) -> Option<(&'static str, &'static str)> {
@@ -144,8 +185,8 @@ fn senseless(flows: &Flows) -> Option<(&'static str, &'static str)> {
     if flows.lifetime.mean().is_some_and(|mean| mean.is_zero()) {
         return Some(("lifetime", "the lifetime is 0"));
     }
-    if flows.initial == Initial::None {
-        if flows.arrivals != Arrivals::Poisson {
+    if flows.initial == Some(Initial::None) && !matches!(flows.arrivals, Arrivals::Trace(_)) {
+        if flows.arrivals == Arrivals::Replaced {
             return Some((
                 "initial",
                 "no flow is there to be replaced; choose arrivals = \"poisson\"",
@@ -163,13 +204,11 @@ fn senseless(flows: &Flows) -> Option<(&'static str, &'static str)> {
 
 /// Returns the approximate number of flows in a run.
 fn expected(flows: &Flows, duration: Duration) -> f64 {
-    let schedule = match (flows.lifetime.mean(), flows.arrivals) {
-        (None, _) => 1.0,
-        (Some(mean), Arrivals::Replaced | Arrivals::Poisson) => {
-            1.0 + duration.as_secs_f64() / mean.as_secs_f64()
-        }
-    };
-    f64::from(flows.count) * schedule
+    if let Arrivals::Trace(times) = &flows.arrivals {
+        return times.len() as f64;
+    }
+    let rounds = flows.lifetime.mean().map_or(0.0, |mean| duration.div_duration_f64(mean));
+    f64::from(flows.count()) * (1.0 + rounds)
 }
 
 #[cfg(test)]

@@ -155,7 +155,8 @@ fn poisson_arrivals_keep_their_mean() {
     let text = text.replace("constant 100s\"\n        initial = \"new", "exponential 10s");
     let topology = Topology::parse(NARROW).expect("a topology");
     let scenario = Scenario::parse(&text).expect("a scenario");
-    let schedule = earmark_scenario::flow_schedule::draw(&scenario, &topology, 1);
+    let schedule =
+        earmark_scenario::flow_schedule::draw(&scenario, &topology, 1).expect("few flows");
     let at = |second: u64| {
         let now = earmark_core::Time::from_nanos(second * 1_000_000_000);
         schedule

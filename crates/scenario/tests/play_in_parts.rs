@@ -121,7 +121,7 @@ fn network_can_be_changed_between_parts() {
 fn delays_and_losses_are_those_of_the_path() {
     let (mut scenario, topology) = (scenario("rsvp"), topology());
     scenario.flows.truncate(1);
-    scenario.flows[0].count = 1;
+    scenario.flows[0].count = Some(1);
     scenario.faults.clear();
     let outcome = play(&scenario, &topology, 7).expect("it fits");
     let received = &outcome.watched[0].received;
@@ -132,7 +132,7 @@ fn delays_and_losses_are_those_of_the_path() {
     assert_eq!(received.lost, 0, "{received:?}");
     assert!(received.sent > received.arrived, "the last packets are on their way: {received:?}");
 
-    scenario.flows[0].count = 5; // more than the link can carry
+    scenario.flows[0].count = Some(5); // more than the link can carry
     scenario.flows[0].reserves = None;
     let outcome = play(&scenario, &topology, 7).expect("it fits");
     let lost: u64 = outcome.watched.iter().map(|flow| flow.received.lost).sum();

@@ -50,7 +50,7 @@ fn values_are_set_at_any_depth() {
     assert_eq!(scenario.refresh, Duration::from_secs(5));
     assert_eq!(scenario.protocol, "rsvp");
     assert_eq!(scenario.retry.threshold, Threshold::Times(3));
-    assert_eq!(scenario.flows[0].count, 8, "the last one holds");
+    assert_eq!(scenario.flows[0].count(), 8, "the last one holds");
     assert_eq!(scenario.flows[1].bursts.unwrap().off, Duration::from_secs(3));
     assert_eq!(with(&[]).unwrap(), Scenario::parse(TEXT).unwrap());
 }
@@ -83,5 +83,5 @@ fn longer_matching_name_is_taken() {
     let text = TEXT.replace("best effort", "test.v2");
     let rate = "flows.test.v2.count=4".parse().unwrap();
     let scenario = Scenario::parse_with(&text, &[rate]).unwrap();
-    assert_eq!([scenario.flows[0].count, scenario.flows[1].count], [4, 1]);
+    assert_eq!([scenario.flows[0].count(), scenario.flows[1].count()], [4, 1]);
 }

@@ -55,6 +55,60 @@ fn invalid_value_is_named() {
     assert_eq!(message, "`flows.test`: duplicate name");
 }
 
+/// Errors in lists of arrivals and lifetimes name the flows, and say what to write.
+#[test]
+fn invalid_trace_is_named() {
+    let topology = Topology::parse(DEMO).expect("a topology");
+    let arrivals = "flows.test.arrivals=[\"0s\", \"2s\", \"5s\"]";
+    let lifetimes = "flows.test.lifetime=[\"1s\", \"2s\", \"3s\"]";
+    let checked = |values: &[&str]| {
+        set(values).expect("well-formed").check(&topology).map_err(|error| error.to_string())
+    };
+    for valid in [&[arrivals][..], &[arrivals, "flows.test.initial=none"]] {
+        assert_eq!(checked(valid), Ok(()));
+    }
+    for (value, message) in [
+        (
+            "flows.test.count=3",
+            "`flows.test.count`: the list of arrivals has all flows; leave it out",
+        ),
+        (
+            "flows.test.count=1",
+            "`flows.test.count`: the list of arrivals has all flows; leave it out",
+        ),
+        (
+            "flows.test.initial=new",
+            "`flows.test.initial`: the list of arrivals has all flows; leave it out",
+        ),
+        (
+            "flows.test.initial=stationary",
+            "`flows.test.initial`: the list of arrivals has all flows; leave it out",
+        ),
+        (
+            "flows.test.spread=1s",
+            "`flows.test.spread`: the list of arrivals has each start; leave it out",
+        ),
+        (
+            "flows.test.arrivals=[\"0s\", \"2s\", \"1s\"]",
+            "`flows.test.arrivals.2`: it is before the preceding time; give ascending times",
+        ),
+        (
+            "flows.test.lifetime=[\"1s\", \"2s\"]",
+            "flows `test`: 3 arrivals, but 2 lifetimes: give one lifetime for each arrival",
+        ),
+        (
+            "flows.test.lifetime=[\"1s\", \"0s\", \"1s\"]",
+            "`flows.test.lifetime.1`: the lifetime is 0",
+        ),
+        (
+            "flows.test.arrivals=poisson",
+            "`flows.test.lifetime`: a list needs a list of as many arrivals",
+        ),
+    ] {
+        assert_eq!(checked(&[arrivals, lifetimes, value]), Err(message.to_owned()), "{value}");
+    }
+}
+
 #[test]
 fn scheduler_is_checked_against_topology_and_data() {
     let topology = Topology::parse(DEMO).expect("a topology");
@@ -89,7 +143,17 @@ fn malformed_value_is_named() {
         ("retry.discipline=fair", "unknown variant `fair`"),
         ("retry.threshold=-1", "retry.threshold"),
         ("retry.threshold=many", "retry.threshold"),
-        ("flows.test.arrivals=never", "unknown variant `never`, expected `replaced` or `poisson`"),
+        ("flows.test.arrivals=never", "invalid arrivals `never`; write \"replaced\", \"poisson\","),
+        ("flows.test.arrivals=batches 0", "`0`: a mean size of batches is from 1 to a million"),
+        ("flows.test.arrivals=pareto 1", "`1`: a shape is a number above 1, and at most 100"),
+        ("flows.test.arrivals=5", "expected a text, or a list of times such as [\"0s\", \"1.5s\"]"),
+        ("flows.test.arrivals=[0, 1.5]", "expected a text, or a list of times"),
+        (
+            "flows.test.arrivals=[\"0s\", \"15\"]",
+            "time 2 of the list, `15`: a time is a number and its unit",
+        ),
+        ("flows.test.lifetime=[\"-1s\"]", "time 1 of the list, `-1s`: a time is a number"),
+        ("flows.test.lifetime=soon", "invalid lifetime `soon`"),
         ("flows.test.priority=70000", "invalid value: integer `70000`"),
         ("flows.test.priority=high", "invalid type: string \"high\""),
         ("flows.test.rate=fast", "invalid rate `fast`"),

@@ -12,7 +12,7 @@ use super::{agrees, topology};
 fn present(text: &str, second: u64, seed: u64) -> (f64, f64) {
     let scenario = Scenario::parse(text).expect("a scenario");
     let now = Time::from_nanos(second * 1_000_000_000);
-    let schedule = flow_schedule::draw(&scenario, &topology(1, 100), seed);
+    let schedule = flow_schedule::draw(&scenario, &topology(1, 100), seed).expect("few flows");
     let there = schedule.iter().filter(|flow| flow.starts <= now && now < flow.ends);
     let remaining: Vec<f64> = there.map(|flow| flow.ends.since(now).as_secs_f64()).collect();
     let count = remaining.len() as f64;
@@ -63,6 +63,29 @@ fn poisson_arrivals_are_stationary() {
     let variance = counts.iter().map(|n| (n - mean).powi(2)).sum::<f64>() / 199.0;
     // The variance of 200 values has a standard deviation of 10 %.
     assert!((280.0..520.0).contains(&variance), "{variance}");
+}
+
+/// The mean number is that of the steady state from the start on, and in it the spread of the number follows that of the
+/// arrivals.
+#[test]
+fn arrivals_of_every_law_are_stationary_in_the_mean() {
+    for arrivals in ["periodic", "batches 5", "pareto 2.5", "lognormal 1.2"] {
+        let text = scenario(arrivals, "exponential 100s", "stationary");
+        for second in [30, 80, 600] {
+            let what = format!("{arrivals} at {second} s");
+            let of = |seed| present(&text, second, seed);
+            agrees(Measured::over_seeds(|seed| of(seed).0), &what, 400.0, 50.0);
+            agrees(Measured::over_seeds(|seed| of(seed).1), &what, 100.0, 8.0);
+        }
+    }
+    // Variance by mean: of D/M/infinity 1/2 with so many flows, of batches b with exponential lifetimes b.
+    for (arrivals, low, high) in [("periodic", 0.35, 0.65), ("batches 5", 3.5, 6.5)] {
+        let text = scenario(arrivals, "exponential 100s", "stationary");
+        let counts: Vec<f64> = (1..=200).map(|seed| present(&text, 600, seed).0).collect();
+        let mean = counts.iter().sum::<f64>() / 200.0;
+        let index = counts.iter().map(|n| (n - mean).powi(2)).sum::<f64>() / 199.0 / mean;
+        assert!((low..high).contains(&index), "{arrivals}: {index}");
+    }
 }
 
 /// Each flow that ends is replaced: 400 are there, in any phase of their lifetimes.
