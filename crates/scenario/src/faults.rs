@@ -6,7 +6,7 @@
 //! link = ["r1", "r2"]         # by its two nodes, in any order; parallel links share the rule
 //! from = "10s"                # default 0
 //! until = "60s"               # default: the end
-//! loss = 0.1                  # shares of the signalling messages, both ways: lost,
+//! loss = 0.1                  # shares of the signalling messages, both ways: lost; or "bursts 0.05 8", or a list, see below;
 //! duplication = 0.05          # delivered twice,
 //! corruption = 0.01           # with one bit flipped;
 //! jitter = "20ms"             # and each delayed by up to so much, which reorders them
@@ -46,10 +46,17 @@
 //! refusal = true              # traffic control of the node refuses new and changed reservations
 //! ```
 //!
+//! `loss` has other forms ([`Losses`]): `"bursts 0.05 8"` loses 5 % of the messages, in bursts of 8 on average (Gilbert's
+//! Markov chain), `"bursts 0.05 8 0.5"` loses only half of the messages within bursts, and `[false, true, false]`
+//! says of each message in turn whether it is lost, again and again. Each direction of a link has its own bursts, and its
+//! own place in the list.
+//!
 //! If rules for one link overlap, the worst of each kind counts; a link is down, and a daemon crashed, as long as any
-//! rule is active. Signalling has a queue of its own and data never takes its place, so that without a rule no
+//! rule is active. Bursts and lists of several rules are all at work, beside the largest share: a message is lost if any of
+//! them loses it. Signalling has a queue of its own and data never takes its place, so that without a rule no
 //! message is lost. Routes change everywhere at once when a link goes down or up.
 
+mod losses;
 mod schedule;
 
 use std::collections::BTreeSet;
@@ -58,6 +65,7 @@ use std::time::Duration;
 use earmark_core::{Prefix, Rate};
 use serde::Deserialize;
 
+pub use self::losses::Losses;
 pub(crate) use self::schedule::FaultSchedule;
 use crate::routing::Returns;
 use crate::topology::Topology;
@@ -77,8 +85,8 @@ pub struct Fault {
     /// End time; the end of the run by default.
     #[serde(deserialize_with = "value_syntax::some_time")]
     pub until: Option<Duration>,
-    /// Share of lost messages, 0 to 1.
-    pub loss: f64,
+    /// Lost messages.
+    pub loss: Losses,
     /// Share of duplicated messages.
     pub duplication: f64,
     /// Share of messages with one bit flipped.
@@ -206,7 +214,7 @@ impl Fault {
     /// Checks rule number `fault` against a topology.
     fn check(&self, fault: usize, topology: &Topology) -> Result<(), FaultError> {
         let shares = [
-            ("loss", self.loss),
+            ("loss", self.loss.share()),
             ("duplication", self.duplication),
             ("corruption", self.corruption),
         ];
@@ -217,7 +225,7 @@ impl Fault {
             return Err(FaultError::NoTime { fault });
         }
         let said_of_links = [
-            ("loss", self.loss > 0.0),
+            ("loss", self.loss != Losses::Share(0.0)),
             ("duplication", self.duplication > 0.0),
             ("corruption", self.corruption > 0.0),
             ("jitter", !self.jitter.is_zero()),

@@ -56,7 +56,7 @@ pub use capture::{Tap, play_tapped};
 pub use data::Data;
 pub use endpoints::Between;
 pub use error::{OverrideError, ScenarioError};
-pub use faults::{Fault, FaultError};
+pub use faults::{Fault, FaultError, Losses};
 pub use files::{LoadError, load, load_text};
 pub use lifetime::{Lifetime, LifetimeLaw, Lifetimes};
 pub use middlebox::Middlebox;

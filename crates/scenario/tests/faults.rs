@@ -30,6 +30,10 @@ const PROTOCOLS: [&str; 4] = ["rsvp", "boomerang", "yessir", "nsis"];
 
 /// Runs a flow from a to b, and one from c to d, which request at 10 s, with these faults.
 fn outcome(protocol: &str, faults: &str) -> Outcome {
+    outcome_of(protocol, faults, 1)
+}
+
+fn outcome_of(protocol: &str, faults: &str, seed: u64) -> Outcome {
     let text = format!(
         r#"
         name = "two ways"
@@ -56,7 +60,7 @@ fn outcome(protocol: &str, faults: &str) -> Outcome {
         {faults}"#
     );
     let scenario = Scenario::parse(&text).expect("a scenario");
-    play(&scenario, &Topology::parse(TWO_WAYS).expect("a topology"), 1).expect("it fits")
+    play(&scenario, &Topology::parse(TWO_WAYS).expect("a topology"), seed).expect("it fits")
 }
 
 /// Returns the flow from a to b with a fault of these lines.
@@ -93,6 +97,42 @@ fn lost_and_corrupted_signalling_prevents_reservation() {
             let gave_up = completed.is_none() && ["boomerang", "nsis"].contains(&protocol);
             assert!(expected || gave_up, "{protocol}, {what}: {completed:?}");
         }
+    }
+}
+
+/// A fifth of the messages is lost, in bursts of four. Requests are repeated until they are answered; Boomerang and NSIS give
+/// up after some times without an answer, and report it.
+#[test]
+fn reservation_completes_in_spite_of_bursts_of_losses() {
+    let faults = "[[faults]]\nlink = [\"r1\", \"r2\"]\nloss = \"bursts 0.2 4\"";
+    for protocol in PROTOCOLS {
+        let flows: Vec<FlowOutcome> = (1..=20)
+            .map(|seed| outcome_of(protocol, faults, seed).watched.swap_remove(0))
+            .collect();
+        let [failed, completed] = [false, true]
+            .map(|done| flows.iter().filter(move |it| it.completed_after.is_some() == done));
+        let gives_up = ["boomerang", "nsis"].contains(&protocol);
+        assert!(failed.clone().all(|flow| gives_up && !flow.reports.is_empty()), "{protocol}");
+        assert!(failed.count() <= 2, "{protocol}");
+        let waited = completed.filter(|flow| flow.completed_after > Some(0.1)).count();
+        assert!(waited > 0, "{protocol}: bursts have an effect");
+    }
+}
+
+/// A list that loses every message is the same as a share of 1, and one that loses none as no rule. If the first message of
+/// each direction is lost, the second one reserves.
+#[test]
+fn list_says_which_messages_are_lost() {
+    for protocol in PROTOCOLS {
+        let play = |loss: &str| {
+            let rule = format!("[[faults]]\nlink = [\"r1\", \"r2\"]\nloss = {loss}");
+            outcome(protocol, &rule).watched.swap_remove(0)
+        };
+        let plain = outcome(protocol, "").watched.swap_remove(0);
+        assert_eq!(play("[true]"), play("1.0"), "{protocol}");
+        assert_eq!(play("[false, false]"), plain, "{protocol}");
+        let late = play(&format!("[true{}]", ", false".repeat(1_000))).completed_after;
+        assert!(late > plain.completed_after && late.is_some(), "{protocol}: {late:?}");
     }
 }
 
@@ -268,6 +308,14 @@ fn invalid_rule_is_rejected() {
             "fault 1: invalid share corruption = 1.5: give a number from 0 to 1",
         ),
         (
+            "link = [\"r1\", \"r2\"]\nloss = -0.5",
+            "fault 1: invalid share loss = -0.5: give a number from 0 to 1",
+        ),
+        (
+            "node = \"r1\"\nloss = [true]",
+            "fault 1: loss does not apply to a node: use crash (with grace), refusal",
+        ),
+        (
             "link = [\"r1\", \"r2\"]\nloss = 0.5\nfrom = \"2s\"\nuntil = \"1s\"",
             "fault 1: until must be after the start",
         ),
@@ -308,7 +356,20 @@ fn invalid_rule_is_rejected() {
         assert_eq!(error.to_string(), why);
     }
     for (fault, why) in [
-        ("loss = \"much\"", "expected"),
+        ("loss = \"much\"", "invalid loss `much`; write a share such as 0.1, \"bursts 0.05 8\""),
+        ("loss = \"bursts 0.05\"", "invalid loss `bursts 0.05`; write"),
+        ("loss = \"bursts 0.05 long\"", "invalid loss `bursts 0.05 long`; write"),
+        ("loss = \"bursts 5 8\"", "loss `bursts 5 8`: a share of lost messages is above 0"),
+        ("loss = \"bursts NaN 8\"", "a share of lost messages is above 0"),
+        ("loss = \"bursts 0.05 0\"", "a mean length of bursts is a number of messages, 1 or more"),
+        ("loss = \"bursts 0.9 8\"", "give a mean length of 9.00 or more, or a smaller share"),
+        (
+            "loss = \"bursts 0.05 8 2\"",
+            "a share of lost messages within bursts is above that of all",
+        ),
+        ("loss = []", "loss: the list is empty; give true or false for each message"),
+        ("loss = [0, 1]", "expected a share of lost messages such as 0.1, a text such as"),
+        ("loss = true", "or a list of true and false"),
         ("reservable = \"much\"", "much"),
         ("largest = \"much\"", "much"),
         ("reservable = -1", "expected"),

@@ -150,7 +150,7 @@ proptest! {
     #[test]
     fn odd_override_value_is_handled(
         key in prop_oneof![
-            select(&["duration", "refresh", "discard", "flows.0.rate", "flows.0.lifetime", "flows.0.count",
+            select(&["duration", "refresh", "discard", "flows.0.rate", "flows.0.lifetime", "flows.0.arrivals", "flows.0.count",
                 "flows.0.packet_octets", "retry.threshold", "seed", "topology", "flows", "protocol", "faults"][..])
                 .prop_map(str::to_owned),
             "[a-z0-9.]{1,12}",

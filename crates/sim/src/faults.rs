@@ -14,7 +14,7 @@ use crate::packet::{Body, Packet};
 /// Faults of the signalling messages on a link. The default is a link without faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// Share of the messages that are lost, 0 to 1.
+    /// Share of the messages that are lost, 0 to 1, each independently of the others.
     pub loss: f64,
     /// Share of the messages that are duplicated, 0 to 1.
     pub duplication: f64,

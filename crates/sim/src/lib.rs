@@ -16,7 +16,8 @@
 //! - **Multicast** packets follow a tree of shortest paths from their source to the members of the group, or a tree
 //!   that all sources share; the trees follow changes of membership and failures of links ([`Network::join`]).
 //! - **Faults** are rules for the signalling on a link: loss, duplication, corruption, and delays by which messages
-//!   overtake one another ([`Network::set_faults`]); besides, links go down and daemons die.
+//!   overtake one another ([`Network::set_faults`]). Losses may come in bursts, follow a trace, or a law of a program
+//!   ([`Network::add_loss_law`]). Besides, links go down and daemons die.
 //! - **Traffic** is UDP at a constant rate with jitter, in bursts of a token bucket, alternating on and off, or at
 //!   given times ([`TrafficPattern`]); a [`Trace`] records when each packet was sent and received.
 //! - **Fluid**: without packets, streams have rates instead, and links share them ([`Network::add_fluid`]).
@@ -60,6 +61,7 @@ mod fluid;
 mod host;
 mod ids;
 mod log;
+mod loss_law;
 mod measurement;
 mod message_hook;
 mod multicast;
@@ -81,6 +83,7 @@ pub use faults::Faults;
 pub use fluid::NoFluidModel;
 pub use ids::{FluidId, NodeId, StreamId};
 pub use log::{LogEntry, LogEvent, Loss};
+pub use loss_law::{BurstError, Bursts, LossLaw, LossTrace};
 pub use measurement::{Delays, Figures, Trace};
 pub use message_hook::{Direction, HookedMessage, MessageAction, MessageHook};
 pub use network::Network;

@@ -9,6 +9,7 @@ use earmark_core::{Interface, InterfaceId, Route, Time};
 use crate::egress::Egress;
 use crate::faults::Faults;
 use crate::ids::NodeId;
+use crate::loss_law::LossLaws;
 use crate::signalling::SignallingCount;
 
 /// One end of a link.
@@ -29,6 +30,8 @@ pub(crate) struct Port {
     /// Whether packets pass: the link has not failed, and both ends have their interfaces.
     pub(crate) up: bool,
     pub(crate) faults: Faults,
+    /// Losses besides those of the faults.
+    pub(crate) loss_laws: LossLaws,
     /// Number of messages that the faults have lost, duplicated, damaged or delayed.
     pub(crate) faulted: u64,
     /// Signalling that was sent over the link.

@@ -155,8 +155,8 @@ impl Event {
             | EventKind::ShorterLifetime
             | EventKind::NoSessions
             | EventKind::Forbidden => return None,
-            EventKind::Loss => Fault { loss: 0.4, ..on_link },
-            EventKind::Silence => Fault { loss: 1.0, ..on_link },
+            EventKind::Loss => Fault { loss: 0.4.into(), ..on_link },
+            EventKind::Silence => Fault { loss: 1.0.into(), ..on_link },
             EventKind::Duplication => Fault { duplication: 0.6, ..on_link },
             EventKind::Reordering => Fault { jitter: Duration::from_millis(200), ..on_link },
             EventKind::Corruption => Fault { corruption: 0.4, ..on_link },

@@ -24,7 +24,7 @@ pub(super) fn draw(topology: &Topology, dice: &mut Stream) -> Vec<Fault> {
     for _ in 0..several(dice, 0, topology.links.len()) {
         let (from, until) = span(dice, 1_000, 30_000);
         let mut share = |most: f64| if happens(dice, 0.5) { most * fraction(dice) } else { 0.0 };
-        let (loss, duplication, corruption) = (share(0.4), share(0.3), share(0.2));
+        let (loss, duplication, corruption) = (share(0.4).into(), share(0.3), share(0.2));
         let jitter = milliseconds(dice, 1, 50); // ensures that the rule has an effect
         let link = link(topology, dice);
         let fault =

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use earmark_core::Time;
+use earmark_core::{InterfaceId, Time};
 use earmark_sim::{Faults, Network, NodeId};
 
 use super::{Fault, links_between};
@@ -55,6 +55,8 @@ pub(crate) struct FaultSchedule {
     /// Removed interfaces: the link, and the node.
     removed: BTreeSet<(usize, usize)>,
     crashed: BTreeSet<usize>,
+    /// Rules, by index, whose loss laws are in the network.
+    losing: BTreeSet<usize>,
 }
 
 impl FaultSchedule {
@@ -87,6 +89,7 @@ impl FaultSchedule {
             failed: BTreeSet::new(),
             removed: BTreeSet::new(),
             crashed: BTreeSet::new(),
+            losing: BTreeSet::new(),
         }
     }
 
@@ -158,6 +161,7 @@ impl FaultSchedule {
         let Some((index, interface)) = routing.end_of(link) else { return };
         let node = nodes[index];
         network.set_faults(node, interface, worst(&rules));
+        self.apply_loss_laws(link, network, (node, interface));
         let reservable = rules.iter().filter_map(|fault| fault.reservable).min();
         let reservable = reservable.unwrap_or(topology.links[link].reservable);
         let largest = rules.iter().filter_map(|fault| fault.largest).min();
@@ -169,6 +173,25 @@ impl FaultSchedule {
         if has_failed != self.failed.contains(&link) {
             network.set_link_up(node, interface, !has_failed);
             toggle(&mut self.failed, link);
+        }
+    }
+
+    /// Adds the loss laws of rules that begin at a link, and removes those of rules that end. The others keep their state.
+    fn apply_loss_laws(
+        &mut self,
+        link: usize,
+        network: &mut Network,
+        (node, interface): (NodeId, InterfaceId),
+    ) {
+        let (place, now) = (Place::Link(link), network.now());
+        for (number, rule) in self.rules.iter().enumerate().filter(|(_, it)| it.place == place) {
+            let Some(law) = rule.fault.loss.law() else { continue };
+            match (rule.holds(place, now), self.losing.contains(&number)) {
+                (true, false) => network.add_loss_law(node, interface, number, law),
+                (false, true) => network.remove_loss_law(node, interface, number),
+                _ => continue,
+            }
+            toggle(&mut self.losing, number);
         }
     }
 
@@ -215,9 +238,12 @@ fn toggle<T: Ord + Copy>(set: &mut BTreeSet<T>, member: T) {
 fn worst(faults: &[Fault]) -> Faults {
     let share = |of: fn(&Fault) -> f64| faults.iter().map(of).fold(0.0, f64::max);
     Faults {
-        loss: share(|fault| fault.loss),
+        loss: share(|fault| fault.loss.share()),
         duplication: share(|fault| fault.duplication),
         corruption: share(|fault| fault.corruption),
         jitter: faults.iter().map(|fault| fault.jitter).max().unwrap_or_default(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ use crate::NodeId;
 use crate::egress::{Egress, Reservations};
 use crate::faults::Faults;
 use crate::host::Host;
+use crate::loss_law::LossLaws;
 use crate::port::Port;
 use crate::scheduler::Next;
 use crate::signalling::SignallingCount;
@@ -109,6 +110,7 @@ impl Network {
             connected: Vec::new(),
             up: false,
             faults: Faults::default(),
+            loss_laws: LossLaws::default(),
             faulted: 0,
             signalling: SignallingCount::default(),
             random: port.random.clone(),

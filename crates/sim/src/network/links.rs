@@ -13,6 +13,7 @@ use super::Network;
 use crate::NodeId;
 use crate::egress::Egress;
 use crate::faults::Faults;
+use crate::loss_law::{LossLaw, LossLaws};
 use crate::packet::MTU;
 use crate::port::Port;
 use crate::scheduler::Scheduler;
@@ -74,6 +75,7 @@ impl Network {
                 connected: Vec::new(),
                 up: true,
                 faults: Faults::default(),
+                loss_laws: LossLaws::default(),
                 faulted: 0,
                 signalling: SignallingCount::default(),
                 random: self.random.stream(&random),
@@ -203,13 +205,49 @@ impl Network {
     /// Sets the faults of both directions of the link behind an interface from now on. Messages in flight are not
     /// affected.
     pub fn set_faults(&mut self, node: NodeId, interface: InterfaceId, faults: Faults) {
-        let Some(peer) = self.hosts[node.0].ports.get(interface).map(|port| port.peer) else {
-            return;
-        };
-        for (node, interface) in [(node, interface), peer] {
+        for (node, interface) in self.both_ends(node, interface) {
             if let Some(port) = self.hosts[node.0].ports.get_mut(interface) {
                 port.faults = faults;
             }
         }
+    }
+
+    /// Adds a law by which both directions of the link behind an interface lose signalling messages from now on, whatever its
+    /// faults do. Each direction begins in the initial state of the law, with a random stream of its own. The number names the
+    /// law at this link; a law of the same number is replaced.
+    pub fn add_loss_law(
+        &mut self,
+        node: NodeId,
+        interface: InterfaceId,
+        number: usize,
+        law: &dyn LossLaw,
+    ) {
+        for (node, interface) in self.both_ends(node, interface) {
+            let name =
+                alloc::format!("losses {} {} {number}", self.hosts[node.0].name(), interface.0);
+            let dice = self.random.stream(&name);
+            if let Some(port) = self.hosts[node.0].ports.get_mut(interface) {
+                port.loss_laws.add(number, law.begin(), dice);
+            }
+        }
+    }
+
+    /// Removes the loss law of this number from the link behind an interface.
+    pub fn remove_loss_law(&mut self, node: NodeId, interface: InterfaceId, number: usize) {
+        for (node, interface) in self.both_ends(node, interface) {
+            if let Some(port) = self.hosts[node.0].ports.get_mut(interface) {
+                port.loss_laws.remove(number);
+            }
+        }
+    }
+
+    /// Returns both ends of the link behind an interface.
+    fn both_ends(
+        &self,
+        node: NodeId,
+        interface: InterfaceId,
+    ) -> impl Iterator<Item = (NodeId, InterfaceId)> + use<> {
+        let peer = self.hosts[node.0].ports.get(interface).map(|port| port.peer);
+        peer.into_iter().flat_map(move |peer| [(node, interface), peer])
     }
 }

@@ -1,5 +1,6 @@
 //! Sending: packets wait in the queues of an interface, and are transmitted one by one while the link is free.
 
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use earmark_core::{InterfaceId, Time};
@@ -84,10 +85,18 @@ impl Network {
             return;
         };
         let (arrives, peer) = (port.busy_until + port.delay, port.peer);
-        if !port.faults.affects(&packet) {
+        let is_lost = port.loss_laws.lose(&packet);
+        let is_affected = port.faults.affects(&packet);
+        if !is_lost && !is_affected {
             return self.enter(arrives, Scheduled::Arrive(peer.0, peer.1, packet));
         }
-        let copies = port.faults.apply(&mut port.random, &packet);
+        let mut copies = match is_affected {
+            true => port.faults.apply(&mut port.random, &packet),
+            false => Vec::new(),
+        };
+        if is_lost {
+            copies.clear();
+        }
         let is_intact = |(delay, copy): &(_, Packet)| {
             *delay == Duration::ZERO && copy.damaged == packet.damaged
         };
