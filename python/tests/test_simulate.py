@@ -4,9 +4,11 @@ import json
 import math
 import os
 import pickle
+import random
 import subprocess
 import threading
 import time
+import tomllib
 from pathlib import Path
 
 import earmark
@@ -111,6 +113,74 @@ def test_unsupported_value_is_refused(small):
             earmark.simulate(small, seed)
     with pytest.raises(earmark.ScenarioError, match="refresh"):
         earmark.simulate(small, refresh=math.nan)
+
+
+def traced(arrivals, lifetimes, loss=None):
+    """The scenario as a dict, with traces for its test flows."""
+    scenario = tomllib.loads(SCENARIO)
+    test = scenario["flows"][1]
+    del test["count"]
+    test |= {"arrivals": arrivals, "lifetime": lifetimes, "reserves": "0s"}
+    if loss is not None:
+        scenario["faults"] = [{"link": ["a", "r1"], "loss": loss}]
+    return scenario
+
+
+def test_arrays_are_traces_of_arrivals_and_lifetimes(small, monkeypatch):
+    monkeypatch.chdir(small.parent)
+    scenario = traced(["0s", "3.25s", "20s", "90s"], ["5s", "1.5s", "100s", "1s"])
+    watched = earmark.simulate(scenario, 1)["watched"]
+    flows = sorted(watched, key=lambda flow: flow["reserves"])
+    # The last one would start after the run.
+    assert [flow["reserves"] for flow in flows] == [0.0, 3.25, 20.0]
+    for flow, (begin, end) in zip(flows, [(0, 6), (3, 6), (20, 40)], strict=True):
+        received = [second for second, rate in enumerate(flow["received"]["rates"]) if rate > 0]
+        assert received == list(range(received[0], received[-1] + 1))
+        assert begin <= received[0] and received[-1] < end
+    # Any law, as arrays: here an on-off modulated process of arrivals with lifetimes of two kinds.
+    dice = random.Random(7)
+    times, now = [], 0.0
+    while now < 40.0:
+        now += dice.expovariate(2.0 if int(now) % 10 < 5 else 0.2)
+        times.append(now)
+    lifetimes = [dice.choice([1.0, 4.0]) * dice.uniform(0.5, 1.5) for _ in times]
+    scenario = traced([f"{time:.6f}s" for time in times], [f"{time:.6f}s" for time in lifetimes])
+    flows = earmark.simulate(scenario, 1)["watched"]
+    expected = [time for time in times if time < 40.0]
+    assert sorted(flow["reserves"] for flow in flows) == pytest.approx(expected, abs=1e-6)
+
+
+def test_arrays_are_traces_of_losses(small, monkeypatch):
+    monkeypatch.chdir(small.parent)
+
+    def completed(loss):
+        [flow] = earmark.simulate(traced(["2s"], ["30s"], loss), 1)["watched"]
+        return flow["completed_after"]
+
+    at_once = completed(None)
+    assert completed([False]) == completed(0.0001) == at_once
+    assert completed([True]) is completed(1.0) is None
+    lost_at_first = completed([True] + 1_000 * [False])
+    assert at_once + 1.0 < lost_at_first < 10.0
+
+
+@pytest.mark.parametrize(
+    ("scenario", "told"),
+    [
+        (traced([0.0, 1.5], ["5s", "5s"]), "a list of times such as"),
+        (traced(["0s", "1.5"], ["5s", "5s"]), "time 2 of the list, `1.5`: a time is a number and its"),
+        (traced(["0s", "1s"], ["5s"]), "the list of arrivals has length 2, that of lifetimes 1: give"),
+        (traced(["2s", "1s"], ["5s", "5s"]), "`flows.test.arrivals.1`: it is before the preceding"),
+        (traced("poisson", ["5s"]), "`flows.test.lifetime`: a list needs a list of as many arrivals"),
+        (traced(["0s"], ["5s"], []), "loss: the list is empty"),
+        (traced(["0s"], ["5s"], [0, 1]), "a list of true and false"),
+    ],
+)
+def test_invalid_trace_is_named(small, monkeypatch, scenario, told):
+    monkeypatch.chdir(small.parent)
+    with pytest.raises(earmark.ScenarioError) as raised:
+        earmark.simulate(scenario)
+    assert told in str(raised.value)
 
 
 def test_other_threads_continue(small):

@@ -78,7 +78,7 @@ pub enum ScenarioError {
     Nowhere(String),
     /// The lists of arrivals and lifetimes differ in length.
     #[error(
-        "flows `{flows}`: {arrivals} arrivals, but {lifetimes} lifetimes: give one lifetime for each arrival"
+        "flows `{flows}`: the list of arrivals has length {arrivals}, that of lifetimes {lifetimes}: give one lifetime for each arrival"
     )]
     TraceLengths {
         /// Name of the flows.

@@ -94,7 +94,7 @@ fn invalid_trace_is_named() {
         ),
         (
             "flows.test.lifetime=[\"1s\", \"2s\"]",
-            "flows `test`: 3 arrivals, but 2 lifetimes: give one lifetime for each arrival",
+            "flows `test`: the list of arrivals has length 3, that of lifetimes 2: give one lifetime for each arrival",
         ),
         (
             "flows.test.lifetime=[\"1s\", \"0s\", \"1s\"]",
