@@ -11,6 +11,8 @@ mod forwarding_latency;
 mod nsis;
 #[path = "networks/observed.rs"]
 mod observed;
+#[path = "networks/profile.rs"]
+mod profile;
 #[path = "networks/rates.rs"]
 mod rates;
 #[path = "networks/reduction.rs"]
@@ -30,7 +32,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let obstacle = testbed::obstacle();
-    let tests: [(&str, Test); 17] = [
+    let tests: [(&str, Test); 18] = [
         ("many_sessions_outlive_a_daemon", reduction::many_sessions_outlive_a_daemon),
         ("nsis_sets_up_by_every_transport", nsis::set_ups_by_every_transport),
         ("nsis_associations_end_without_use", nsis::associations_end_without_use),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
             scale::few_sessions_are_installed_and_counted,
         ),
         ("rates_sessions_of_every_protocol_stand", rates::sessions_of_every_protocol_stand),
+        ("profile_interrupted_leaves_the_file", profile::interrupted_leaves_the_file),
         ("observed_daemons_serve_everybody", observed::daemons_are_observed),
     ];
     let trial = |(name, test): (&str, Test)| match &obstacle {

@@ -9,6 +9,7 @@ use comfy_table::{Cell, CellAlignment, Table};
 use serde::Serialize;
 
 use super::measurement::Measurement;
+use super::profile;
 use crate::bench::rates::line::Processors;
 use crate::bench::rates::{self, Plan};
 use crate::bench::router::Protocol;
@@ -89,6 +90,9 @@ impl Knee {
         let built_in = || earmark_scenario::processing::BUILT_IN.map(|(name, _)| name.to_owned());
         let profiles =
             if self.profile.is_empty() { built_in().to_vec() } else { self.profile.clone() };
+        for profile in &profiles {
+            profile::load(profile)?;
+        }
         let supervision = measurement.supervision();
         let mut rows = Vec::new();
         for profile in profiles {

@@ -1,11 +1,12 @@
-//! Command `earmark-studies profile`.
+//! Command `earmark-studies profile`, and profiles that other commands are given.
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use earmark_scenario::processing::{Buffer, CostProfile};
+use earmark_scenario::processing::{Buffer, CostProfile, Processing};
 
 use super::measurement::Measurement;
 use crate::bench::cost_profile::{self, Plan};
@@ -40,12 +41,51 @@ const BUFFER: u64 = 128 << 20;
 /// Octets that the kernel counts for a short message beside its IP packet.
 const OVERHEAD: u32 = 768;
 
+/// Loads a profile: a built-in one by its name, or a file.
+///
+/// # Errors
+/// The profile is unknown, or the file is unreadable or no profile.
+pub(super) fn load(profile: &str) -> Result<Arc<CostProfile>> {
+    let profile = profile.to_owned();
+    let mut processing = Processing { profile, nodes: None, speed: 1.0, loaded: None };
+    let loaded = processing.load(|file| fs::read_to_string(file));
+    let help =
+        "`earmark-studies profile --out FILE.toml` writes one with the times of this machine";
+    loaded.map_err(|why| anyhow::anyhow!("{}\n  help: {help}", why.to_string().trim_end()))?;
+    processing.loaded.context("the profile is loaded")
+}
+
 impl Profile {
     pub(super) fn run(&self) -> Result<ExitCode> {
         ensure!(
             self.sessions.is_sorted_by(|a, b| a < b),
             "--sessions: give the numbers in ascending order"
         );
+        ensure!(
+            self.out.extension().is_some_and(|it| it == "toml"),
+            "--out {}: a scenario takes a profile only from a file whose name ends with .toml",
+            self.out.display()
+        );
+        // The file appears when it is complete, and a directory that cannot be written shows before minutes of measuring.
+        let partial = self.out.with_extension("toml.partial");
+        let cannot = || format!("cannot write {}", self.out.display());
+        fs::write(&partial, "").with_context(cannot)?;
+        let written = self.measure().and_then(|text| {
+            fs::write(&partial, text)
+                .and_then(|()| fs::rename(&partial, &self.out))
+                .with_context(cannot)
+        });
+        if written.is_err() {
+            // The first error counts.
+            let _ = fs::remove_file(&partial);
+        }
+        written?;
+        println!("{}", self.out.display());
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Measures the times; returns the text of the profile.
+    fn measure(&self) -> Result<String> {
         let measurement = Measurement::in_namespaces(false, "daemons")?;
         let plan = Plan {
             protocols: Protocol::RESERVING.to_vec(),
@@ -65,11 +105,8 @@ impl Profile {
         let buffer = Some(Buffer { octets: BUFFER, overhead: OVERHEAD });
         let profile = CostProfile { buffer, ..CostProfile::new(machine, source, turns) };
         let text = toml::to_string(&profile)?;
-        fs::write(&self.out, &text)
-            .with_context(|| format!("cannot write {}", self.out.display()))?;
-        measurement.show(|| text);
-        println!("{}", self.out.display());
-        Ok(ExitCode::SUCCESS)
+        measurement.show(|| text.clone());
+        Ok(text)
     }
 }
 
@@ -77,15 +114,43 @@ impl Profile {
 mod tests {
     use super::*;
 
-    #[test]
-    fn numbers_in_another_order_are_refused() {
-        let profile = Profile {
-            out: PathBuf::from("unwritten.toml"),
-            sessions: vec![500, 200],
-            repetitions: 1,
-        };
+    fn refusal(out: &str, sessions: [u32; 2]) -> String {
+        let profile =
+            Profile { out: PathBuf::from(out), sessions: sessions.to_vec(), repetitions: 1 };
         let error = profile.run().unwrap_err();
-        assert!(error.to_string().contains("--sessions"), "{error}");
         assert!(!profile.out.exists());
+        format!("{error:#}")
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused_before_measuring() {
+        for (out, sessions, reason) in [
+            ("unwritten.toml", [500, 200], "--sessions: give the numbers in ascending order"),
+            ("unwritten", [200, 500], "--out unwritten: a scenario takes a profile only from"),
+            ("no/such/directory/mine.toml", [200, 500], "cannot write no/such/directory/mine.toml"),
+        ] {
+            let error = refusal(out, sessions);
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn invalid_profiles_are_refused_with_name_and_help() {
+        let file =
+            std::env::temp_dir().join(format!("earmark-profile-{}.toml", std::process::id()));
+        fs::write(&file, "no profile\n").unwrap();
+        let file = file.to_str().unwrap();
+        for (profile, reason) in [
+            ("missing.toml", "it cannot be read: No such file"),
+            ("pentium", "give one of xeon-2026, "),
+            (file, "TOML parse error at line 1"),
+        ] {
+            let error = load(profile).unwrap_err().to_string();
+            let named = format!("profile `{profile}`");
+            let help = "help: `earmark-studies profile --out FILE.toml`";
+            assert!([&named, reason, help].iter().all(|part| error.contains(part)), "{error}");
+        }
+        fs::remove_file(file).unwrap();
+        assert!(load("pentium-2001").is_ok());
     }
 }
