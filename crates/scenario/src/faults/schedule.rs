@@ -1,6 +1,6 @@
 //! Faults of a run, applied to its network in the order of their times.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use earmark_core::{InterfaceId, Time};
@@ -38,8 +38,8 @@ impl Rule {
         self.fault.until.map(|until| Time::ZERO + until)
     }
 
-    fn holds(&self, place: Place, at: Time) -> bool {
-        self.place == place && self.begins() <= at && self.ends().is_none_or(|end| at < end)
+    fn holds(&self, at: Time) -> bool {
+        self.begins() <= at && self.ends().is_none_or(|end| at < end)
     }
 }
 
@@ -47,6 +47,8 @@ impl Rule {
 #[derive(Debug)]
 pub(crate) struct FaultSchedule {
     rules: Vec<Rule>,
+    /// Indices of the rules at each place.
+    at: BTreeMap<Place, Vec<usize>>,
     /// Times of changes, the last first.
     changes: Vec<(Time, Place)>,
     /// Links that are down: failed, or without an interface.
@@ -75,6 +77,10 @@ impl FaultSchedule {
                 links_between(topology, one, other).for_each(|link| add(Place::Link(link)));
             }
         }
+        let mut at: BTreeMap<Place, Vec<usize>> = BTreeMap::new();
+        for (number, rule) in rules.iter().enumerate() {
+            at.entry(rule.place).or_default().push(number);
+        }
         let begin = |rule: &Rule| (rule.begins(), rule.place);
         let end = |rule: &Rule| rule.ends().map(|end| (end, rule.place));
         let mut changes: Vec<(Time, Place)> =
@@ -84,6 +90,7 @@ impl FaultSchedule {
         changes.reverse();
         FaultSchedule {
             rules,
+            at,
             changes,
             down: BTreeSet::new(),
             failed: BTreeSet::new(),
@@ -124,10 +131,16 @@ impl FaultSchedule {
         }
     }
 
+    /// Returns the rules at a place, with their indices.
+    fn rules_at(&self, place: Place) -> impl Iterator<Item = (usize, &Rule)> {
+        let numbers = self.at.get(&place).into_iter().flatten();
+        numbers.map(|number| (*number, &self.rules[*number]))
+    }
+
     /// Returns the faults at a place that hold now.
     fn current(&self, place: Place, now: Time) -> Vec<Fault> {
-        let rules = self.rules.iter().filter(|rule| rule.holds(place, now));
-        rules.map(|rule| rule.fault.clone()).collect()
+        let rules = self.rules_at(place).filter(|(_, rule)| rule.holds(now));
+        rules.map(|(_, rule)| rule.fault.clone()).collect()
     }
 
     fn apply_to_link(
@@ -183,16 +196,18 @@ impl FaultSchedule {
         network: &mut Network,
         (node, interface): (NodeId, InterfaceId),
     ) {
-        let (place, now) = (Place::Link(link), network.now());
-        for (number, rule) in self.rules.iter().enumerate().filter(|(_, it)| it.place == place) {
+        let now = network.now();
+        let mut changed = Vec::new();
+        for (number, rule) in self.rules_at(Place::Link(link)) {
             let Some(law) = rule.fault.loss.law() else { continue };
-            match (rule.holds(place, now), self.losing.contains(&number)) {
+            match (rule.holds(now), self.losing.contains(&number)) {
                 (true, false) => network.add_loss_law(node, interface, number, law),
                 (false, true) => network.remove_loss_law(node, interface, number),
                 _ => continue,
             }
-            toggle(&mut self.losing, number);
+            changed.push(number);
         }
+        changed.into_iter().for_each(|number| toggle(&mut self.losing, number));
     }
 
     fn apply_to_node(&mut self, index: usize, network: &mut Network, node: NodeId) {
@@ -213,18 +228,16 @@ impl FaultSchedule {
 
     /// Returns how the interface of a link returns by the rules that have just ended.
     fn returns(&self, link: usize, now: Time) -> Returns {
-        let ended = |rule: &&Rule| rule.place == Place::Link(link) && rule.ends() == Some(now);
-        let removing = self.rules.iter().filter(ended).filter(|rule| rule.fault.removed.is_some());
-        removing.map(|rule| rule.fault.returns).max().unwrap_or_default()
+        let ended = self.rules_at(Place::Link(link)).filter(|(_, rule)| rule.ends() == Some(now));
+        let removing = ended.filter(|(_, rule)| rule.fault.removed.is_some());
+        removing.map(|(_, rule)| rule.fault.returns).max().unwrap_or_default()
     }
 
     /// Returns the longest grace period of the rules that have just ended.
     fn grace(&self, node: usize, now: Time) -> Duration {
-        let ended = |rule: &&Rule| {
-            rule.place == Place::Node(node) && rule.fault.crash && rule.ends() == Some(now)
-        };
-        let graces = self.rules.iter().filter(ended).map(|rule| rule.fault.grace.unwrap_or(GRACE));
-        graces.max().unwrap_or(GRACE)
+        let ended = self.rules_at(Place::Node(node)).filter(|(_, rule)| rule.ends() == Some(now));
+        let crashes = ended.filter(|(_, rule)| rule.fault.crash);
+        crashes.map(|(_, rule)| rule.fault.grace.unwrap_or(GRACE)).max().unwrap_or(GRACE)
     }
 }
 
