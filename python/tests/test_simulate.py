@@ -164,6 +164,30 @@ def test_arrays_are_traces_of_losses(small, monkeypatch):
     assert at_once + 1.0 < lost_at_first < 10.0
 
 
+def test_hosts_move_by_lists():
+    link = {"bandwidth": "1Mbit", "delay": "1ms"}
+    ends = [["b", "r0"], ["r0", "r1"], ["r0", "r2"], ["r2", "r1"], ["a", "r1"], ["a", "r2"]]
+    topology = {
+        "node": [{"name": f"r{number}", "role": "router"} for number in range(3)]
+        + [{"name": name, "role": "host"} for name in "ab"],
+        "link": [{"ends": pair, **link} for pair in ends],
+    }
+    scenario = {
+        "name": "mobile",
+        "topology": "none.toml",
+        "protocol": "nsis",
+        "duration": "60s",
+        "data": "none",
+        "flows": [{"name": "call", "between": [["a", "b"]], "rate": "9kbit", "reserves": "0s"}],
+        "mobility": [{"nodes": ["a"], "moves": [[f"{at}s", to] for at, to in [(10, "r2"), (35, "r1")]]}],
+    }
+    outcome = earmark.play(scenario, 1, topology=topology)
+    assert (outcome.interruptions, outcome.recoveries) == (2, 2)
+    scenario["mobility"][0]["moves"][0][1] = "r0"
+    with pytest.raises(earmark.ScenarioError, match="`r0`: a host has no link to this router"):
+        earmark.play(scenario, 1, topology=topology)
+
+
 @pytest.mark.parametrize(
     ("scenario", "told"),
     [
