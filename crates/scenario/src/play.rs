@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use earmark_core::Time;
 use earmark_core::random::{RandomStreams, Stream as Dice};
+use earmark_node::NodeConfig;
 use earmark_sim::{Keep, Network, NodeId, Source, TrafficPattern};
 
 use self::run_outcome::Totals;
@@ -156,10 +157,23 @@ impl<'a> ScenarioRun<'a> {
         topology: &'a Topology,
         seed: u64,
     ) -> Result<ScenarioRun<'a>, PlayError> {
+        ScenarioRun::begin_with(scenario, topology, seed, &|_| {})
+    }
+
+    /// Begins a run as [`begin`](ScenarioRun::begin), with changed settings of every node.
+    ///
+    /// # Errors
+    /// The scenario does not match its topology.
+    pub fn begin_with(
+        scenario: &'a Scenario,
+        topology: &'a Topology,
+        seed: u64,
+        change: &dyn Fn(&mut NodeConfig),
+    ) -> Result<ScenarioRun<'a>, PlayError> {
         scenario.check(topology)?;
         let protocol = scenario.reserving_protocol()?;
         let Built { mut network, nodes, mut routing, .. } =
-            build_of(scenario, (protocol, topology), seed, &|_| {});
+            build_of(scenario, (protocol, topology), seed, change);
         let mut faults = scenario.faults.clone();
         faults.extend(mobility::outages(&scenario.mobility, topology, scenario.duration, seed));
         let hosts = mobility::mobile_hosts(&scenario.mobility, topology);

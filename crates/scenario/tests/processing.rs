@@ -1,9 +1,12 @@
 //! Scenarios in which daemons take time: the machines of the papers, near and beyond their limits.
 
 use std::io;
+use std::time::Duration;
 
+use earmark_core::Time;
+use earmark_node::NodeConfig;
 use earmark_scenario::topology::Topology;
-use earmark_scenario::{Outcome, Override, ProcessorOutcome, Scenario, play};
+use earmark_scenario::{Outcome, Override, ProcessorOutcome, Scenario, ScenarioRun, play};
 
 /// A router between six hosts, since a host has no more than 4 096 applications. Its links are never full.
 const STAR: &str = r#"
@@ -83,6 +86,60 @@ fn boomerang_takes_ten_times_as_many_requests_as_rsvp() {
         let [below, above] = [below, above].map(set_ups);
         assert!(below.lost == 0 && below.busy < 0.95, "{protocol}: {below:?}");
         assert!(above.lost > 100 && above.busy > 0.95, "{protocol}: {above:?}");
+    }
+}
+
+/// The sender of the paper on GIST came to its end between 50 000 and 60 000 sessions: round trips rose from 5 ms to 7 s. As there,
+/// each session sends a message and gets the answer every 30 s, and GIST refreshes every 180 s at the latest. With the times of the
+/// paper the simulated sender comes to its end later, but not by more than a fifth. The machine is slower by 100, and has as many
+/// sessions less, which takes less time.
+#[test]
+fn gist_comes_to_its_end_within_a_fifth_of_60_000_sessions() {
+    const SLOWER: u32 = 100;
+    let topology = Topology::parse(STAR).expect("a topology");
+    let measured = |sessions: u32, seed: u64| {
+        let text = format!(
+            r#"
+            name = "sessions"
+            topology = "none"
+            protocol = "nsis"
+            processing = {{ profile = "via-eden-2007", nodes = ["a"], speed = {} }}
+            duration = "400s"
+            data = "none"
+
+            [[flows]]
+            name = "flows"
+            between = [["a", "b"]]
+            count = {}
+            spread = "180s"
+            rate = "1kbit"
+            reserves = "0s"
+            "#,
+            1.0 / f64::from(SLOWER),
+            sessions / SLOWER
+        );
+        let mut scenario = Scenario::parse(&text).expect("a scenario");
+        let processing = scenario.processing.as_mut().expect("it has processors");
+        processing.load(|_| Err(io::ErrorKind::NotFound.into())).expect("a built-in profile");
+        let change = |config: &mut NodeConfig| {
+            config.nsis.gist.validity = Duration::from_secs(180);
+            config.nsis.qos.acknowledge = true;
+        };
+        let mut run =
+            ScenarioRun::begin_with(&scenario, &topology, seed, &change).expect("it fits");
+        let sender = run.nodes()[1];
+        run.advance(Time::from_secs(200), u64::MAX);
+        let before = run.network().processor_use(sender).expect("a processor");
+        run.advance(run.end(), u64::MAX);
+        let after = run.network().processor_use(sender).expect("a processor");
+        (after.busy - before.busy).as_secs_f64() / 200.0
+    };
+    for seed in 1..=3 {
+        let [below, near, beyond] =
+            [40_000, 60_000, 72_000].map(|sessions| measured(sessions, seed));
+        assert!((0.55..0.65).contains(&below), "{seed}: {below}");
+        assert!((0.85..0.95).contains(&near), "{seed}: {near}");
+        assert!(beyond > 0.999, "{seed}: {beyond}");
     }
 }
 

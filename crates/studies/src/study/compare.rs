@@ -38,7 +38,7 @@ pub const PROFILE: &str = "xeon-2026";
 pub enum Extent {
     /// One network, few flows: seconds.
     Trial,
-    /// Networks of up to 100 routers, and up to 10 000 flows: for one machine.
+    /// Networks of up to 100 routers, and up to 5 000 flows: for one machine.
     Outline,
     /// Networks of up to 2 000 routers and a million flows: for a cluster.
     Full,
@@ -51,7 +51,7 @@ impl Extent {
             Extent::Trial => &[(Network::Chain, &[(20, 2)])],
             Extent::Outline => &[
                 (Network::Chain, &[(100, 10), (1_000, 10)]),
-                (Network::Abilene, &[(100, 10), (1_000, 10), (10_000, 6)]),
+                (Network::Abilene, &[(100, 10), (1_000, 10), (5_000, 6)]),
                 (Network::Waxman100, &[(1_000, 10)]),
             ],
             Extent::Full => &[
