@@ -194,6 +194,15 @@ class RunOutcome:
         """Number of flows among them whose reservation was completed."""
         self.served: float = self._data["served"]
         """Share of the time with a requested reservation in which it was complete."""
+        self.fragmented: float = self._data["fragmented"]
+        """Share of the reserved bandwidth that was reserved in vain."""
+        self.interruptions: int = self._data["interruptions"]
+        """How often a complete reservation ceased to be complete while its flow wanted it."""
+        self.recoveries: int = self._data["recoveries"]
+        """How many of them were complete again."""
+        times: list[float] | None = self._data["recovery_times"]
+        self.recovery_times: tuple[float, ...] | None = None if times is None else tuple(times)
+        """Quartiles of the times until then, seconds; None without a recovery."""
         self.watched: tuple[FlowOutcome, ...] = tuple(map(FlowOutcome._of, self._data["watched"]))
         """Outcomes of the watched flows."""
 
