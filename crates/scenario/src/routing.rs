@@ -203,6 +203,9 @@ impl Routing {
 
     /// Adds the routes of a node to hosts that are not on their first link. What such a host itself sends has its one address.
     fn add_routes_to_mobile(&self, node: usize, down: &BTreeSet<usize>, routes: &mut Vec<Route>) {
+        if self.mobile.is_empty() {
+            return;
+        }
         let home = |host: usize| self.ports[host].first().map(|port| (port.address, port.link));
         if let Some((address, _)) = home(node).filter(|_| self.mobile.contains(&node)) {
             routes.iter_mut().for_each(|route| route.hop.source = Some(address));

@@ -18,7 +18,7 @@ use super::handshake::Handshake;
 use super::machine::{Event, Fact, Facts, State};
 use super::notify::report_translation;
 use super::receipt::Receipt;
-use super::state::{HalfId, HalfRef, Index, Key, NO_HOP, NONE, Needs, millis};
+use super::state::{HalfRef, Index, Key, NO_HOP, NONE, Needs, millis};
 use super::translation::peer_form;
 use super::transmit::{DatagramPath, UPSTREAM_TTL, message, own_address, target};
 use crate::PORT;
@@ -52,8 +52,7 @@ impl Gist {
     /// of the other half. Then the flow does not pass this node: packets from that peer do not arrive when it knows that route.
     pub(super) fn hop(&self, cx: &InputContext<'_, '_>, at: &HalfRef, mri: &Mri) -> Option<Hop> {
         let hop = route::hop(cx.context, mri)?;
-        let other = HalfId { direction: at.direction.inverted(), ..at.half_id() };
-        let peer = self.store.get(other).and_then(|other| self.peers.get(other.peer));
+        let peer = self.store.get(at.other_id()).and_then(|other| self.peers.get(other.peer));
         let leads_back = peer.is_some_and(|peer| {
             hop.interface == peer.interface && hop.gateway == Some(peer.address)
         });
@@ -158,7 +157,7 @@ impl Gist {
     /// Forgets what the next node has refused, and starts a delayed handshake at once: the peer of the other half is new, so the
     /// flow has come to this node, and the refusals were of a path that the flow had left.
     pub(super) fn forget_refusals(&mut self, now: Time, other: &HalfRef) {
-        let id = HalfId { direction: other.direction.inverted(), ..other.half_id() };
+        let id = other.other_id();
         if self.store.get(id).is_none_or(|half| half.refused == 0) {
             return;
         }

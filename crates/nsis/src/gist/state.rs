@@ -234,6 +234,11 @@ impl HalfRef {
         HalfId { index: self.index, direction: self.direction }
     }
 
+    /// Returns the half in the other direction.
+    pub(crate) fn other_id(&self) -> HalfId {
+        HalfId { index: self.index, direction: self.direction.inverted() }
+    }
+
     /// Returns the MRI that leads to the peer.
     pub(crate) fn mri(&self) -> Mri {
         self.key.mri(self.direction)

@@ -147,8 +147,7 @@ impl Gist {
         if let Some(timer) = self.store.half(at.half_id()).timer {
             self.store.timers.cancel(timer);
         }
-        let other = HalfId { direction: at.direction.inverted(), ..at.half_id() };
-        if self.store.half(other).state == State::Idle {
+        if self.store.half(at.other_id()).state == State::Idle {
             self.changed_ranges.skip(at.index, &self.store);
             self.store.remove(at.index);
             at.index = NONE;

@@ -46,7 +46,9 @@ impl QosNslp {
             let Addressing { mri, nslpid, .. } = self.towards_qnr(index, None);
             let is_urgent = !message.explicitly_routed;
             let session = self.store.session_mut(index);
-            if message.explicitly_routed && !session.is_initiator() {
+            // Of several flows each has a path of its own.
+            if message.explicitly_routed && !session.is_initiator() && session.sharing().is_empty()
+            {
                 session.flags.set(Flags::LEFT, true);
                 session.flags.set(Flags::CONFIRMED, false);
             }

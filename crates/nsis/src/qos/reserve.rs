@@ -128,10 +128,7 @@ impl QosNslp {
         if breaks {
             session.flags.set(Flags::BREAK, true);
         }
-        self.counters.refreshed += 1;
-        if session.flags.has(Flags::LEFT) {
-            self.return_to_path(cx.now, index);
-        }
+        self.note_refresh(cx.now, index);
         mark(Checkpoint::Refresh);
         if let Some(summary) = reserve.summary {
             self.refresh_summary(cx, received, &summary);
@@ -143,6 +140,15 @@ impl QosNslp {
         }
         if let Some(MessageBinding::Id(id)) = reserve.binding {
             self.resume_bound(cx, index, id);
+        }
+    }
+
+    /// Notes that the previous node has refreshed a session, by itself or in a summary.
+    #[inline]
+    pub(super) fn note_refresh(&mut self, now: Time, index: Index) {
+        self.counters.refreshed += 1;
+        if self.store.session(index).flags.has(Flags::LEFT) {
+            self.return_to_path(now, index);
         }
     }
 

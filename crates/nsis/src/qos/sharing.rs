@@ -136,7 +136,7 @@ impl QosNslp {
             flow.lifetime_ms = lifetime_ms;
         }
         self.refresh_flows(cx.now, index, peer);
-        self.counters.refreshed += 1;
+        self.note_refresh(cx.now, index);
         if let Some(summary) = reserve.summary {
             self.refresh_summary(cx, received, &summary);
         }

@@ -69,7 +69,7 @@ impl QosNslp {
             } else {
                 session.expires_at = cx.now.after_millis(lifetime_ms.into());
             }
-            self.counters.refreshed += 1;
+            self.note_refresh(cx.now, index);
             if direction == Direction::Upstream {
                 // This node is the querying node.
                 let lifetime = Duration::from_millis(lifetime_ms.into());

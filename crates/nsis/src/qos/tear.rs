@@ -98,7 +98,11 @@ impl QosNslp {
             self.report_gone(cx, index, change);
         }
         let flags = self.store.session(index).flags;
-        if flags.has(Flags::ENDS_HERE) || flags.has(Flags::LEFT) && change == Change::Expired {
+        if flags.has(Flags::ENDS_HERE) {
+            return self.forget(cx, index);
+        }
+        if flags.has(Flags::LEFT) && change == Change::Expired {
+            self.tear_old_branch(cx, index);
             return self.forget(cx, index);
         }
         let session = self.store.session_mut(index);
