@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use earmark_wire::qos_nslp::iana::Informational;
+use earmark_wire::qos_nslp::{Extra, GenericFlags, InfoSpec, Notify, Outcome};
+
 use super::*;
 
 fn with_summaries(nodes: usize) -> Net {
@@ -34,6 +37,27 @@ fn sessions_with_the_same_next_node_share_refreshes() {
     assert!(net.nodes[2].qos.counters().refreshed - before > 700);
     assert_eq!(net.held(1, RIGHT), Rate::from_bps(40 * 64_000));
     assert_eq!(net.nodes[1].qos.counters().expired, 0);
+}
+
+/// A node is told of a route change although it is still on the path: it refreshes the next one again as soon as its previous node
+/// shows that it is, also in a summary.
+#[test]
+fn summary_shows_that_the_node_is_on_the_path() {
+    let mut net = with_summaries(3);
+    reserve_some(&mut net, 40);
+    net.advance(Duration::from_secs(300));
+    let info = InfoSpec::new(Outcome::Informational(Informational::RouteChange));
+    let flags = GenericFlags::default();
+    let changed = emit(&Message::Notify(Notify { flags, info, qspec: None, extra: Extra::NONE }));
+    let upstream = mri(0, of_node(2), Direction::Upstream);
+    for number in 0..40 {
+        net.deliver((2, 1, NSLPID), SessionId([number; 16]), upstream, &changed, true);
+    }
+    net.run();
+    net.advance(Duration::from_secs(600));
+    let expired = [1, 2].map(|node: usize| net.nodes[node].qos.counters().expired);
+    assert_eq!(expired, [0, 0]);
+    assert_eq!(net.held(1, RIGHT), Rate::from_bps(40 * 64_000));
 }
 
 /// Sessions whose peer is gone end together, here and further along the path (RFC 5974 section 3.2.6).
