@@ -40,6 +40,9 @@ pub struct Outcome {
     pub recoveries: u64,
     /// Quartiles of the time until they were complete again, seconds.
     pub recovery_times: Option<[f64; 3]>,
+    /// Paths through firewalls and translators that were asked for, after the discarded time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paths: Option<PathsOutcome>,
     /// Signalling on all links, after the discarded time.
     pub signalling: Signalling,
     /// Number of entries of each kind of protocol state in all routers at the end, by protocol and kind; kinds without an entry are left out.
@@ -116,6 +119,17 @@ pub struct FlowOutcome {
     pub path: Option<PathOutcome>,
     /// Packets sent and received.
     pub received: Received,
+}
+
+/// Requests of sources and destinations for paths through firewalls and translators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathsOutcome {
+    /// Number of requests.
+    pub asked: u64,
+    /// Number of requests among them that were granted.
+    pub granted: u64,
+    /// Quartiles of the time until the grant, seconds.
+    pub waits: Option<[f64; 3]>,
 }
 
 /// Path that a flow has opened through firewalls and translators.

@@ -77,6 +77,11 @@ impl PathTracker {
         self.paths.get(&(node, application)).copied()
     }
 
+    /// Returns the requests since a time.
+    pub(crate) fn since(&self, time: Time) -> impl Iterator<Item = &PathState> {
+        self.paths.values().filter(move |path| path.asked >= time)
+    }
+
     /// Processes the log of the network.
     pub(crate) fn process(&mut self, protocol: &dyn ScenarioProtocol, log: &[LogEntry]) {
         if self.paths.is_empty() {

@@ -39,6 +39,17 @@ fn data_pass_only_while_their_path_is_open() {
     let uninvited = outcome.watched.iter().find(|flow| flow.flows == "uninvited");
     let uninvited = uninvited.expect("it is watched");
     assert_eq!((uninvited.path, uninvited.received.arrived), (None, 0));
+    // Three sources and two destinations ask.
+    let paths = outcome.paths.expect("some ask");
+    assert_eq!((paths.asked, paths.granted), (5, 5));
+    let [lower, median, upper] = paths.waits.expect("some are granted");
+    assert!(0.0 < lower && lower <= median && median <= upper && upper < 0.5, "{paths:?}");
+}
+
+#[test]
+fn requests_in_the_discarded_time_do_not_count() {
+    assert_eq!(outcome(&["discard=8s"]).paths.expect("four remain").asked, 4);
+    assert_eq!(outcome(&["discard=20s"]).paths, None);
 }
 
 #[test]
@@ -47,6 +58,8 @@ fn path_without_room_for_its_rule_does_not_open() {
     let call = path(&outcome, "call");
     assert!(call.ended.is_some_and(|ended| ended < 11.0), "{call:?}");
     assert!(call.lost_after > 0.99, "{call:?}");
+    let paths = outcome.paths.expect("some ask");
+    assert!(paths.granted < paths.asked, "{paths:?}");
     assert!(path(&outcome, "call back").lost_while_open < 0.01);
 }
 

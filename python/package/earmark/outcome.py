@@ -110,6 +110,23 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True)
+class Paths:
+    """Requests of sources and destinations for paths through firewalls and translators, after the discarded time."""
+
+    asked: int
+    """Number of requests."""
+    granted: int
+    """Number of requests among them that were granted."""
+    waits_s: tuple[float, ...] | None
+    """Quartiles of the time until the grant, seconds; ``None`` without one."""
+
+    @staticmethod
+    def _of(paths: Mapping[str, Any]) -> Paths:
+        waits: list[float] | None = paths["waits"]
+        return Paths(paths["asked"], paths["granted"], None if waits is None else tuple(waits))
+
+
+@dataclass(frozen=True, slots=True)
 class FlowOutcome:
     """Outcome of a watched flow."""
 
@@ -203,6 +220,9 @@ class RunOutcome:
         times: list[float] | None = self._data["recovery_times"]
         self.recovery_times: tuple[float, ...] | None = None if times is None else tuple(times)
         """Quartiles of the times until then, seconds; None without a recovery."""
+        paths: dict[str, Any] | None = self._data.get("paths")
+        self.paths: Paths | None = None if paths is None else Paths._of(paths)
+        """Requests for paths through firewalls; ``None`` if nobody asks."""
         self.watched: tuple[FlowOutcome, ...] = tuple(map(FlowOutcome._of, self._data["watched"]))
         """Outcomes of the watched flows."""
 

@@ -7,7 +7,7 @@ use earmark_core::Time;
 use earmark_sim::{Network, NodeId, ProcessorUse, SignallingCount};
 
 use super::ScenarioRun;
-use crate::outcome::{Group, Outcome, ProcessorOutcome, Signalling};
+use crate::outcome::{Group, Outcome, PathsOutcome, ProcessorOutcome, Signalling};
 use crate::pending_reservation::PendingReservation;
 
 impl ScenarioRun<'_> {
@@ -38,6 +38,18 @@ impl ScenarioRun<'_> {
         state
     }
 
+    fn paths(&self) -> Option<PathsOutcome> {
+        let mut paths = PathsOutcome::default();
+        let mut waits = Vec::new();
+        for path in self.path_tracker.since(Time::ZERO + self.scenario.discard) {
+            paths.asked += 1;
+            waits.extend(path.granted.map(|granted| granted.since(path.asked)));
+        }
+        paths.granted = waits.len() as u64;
+        paths.waits = quartiles(&mut waits);
+        Some(paths).filter(|paths| paths.asked > 0)
+    }
+
     fn processor_outcome(&self, node: NodeId) -> Option<ProcessorOutcome> {
         let ProcessorUse { busy, turns, lost, longest_queue } = self.network.processor_use(node)?;
         let busy = share(busy, self.network.now().since(Time::ZERO)).min(1.0);
@@ -53,6 +65,7 @@ impl ScenarioRun<'_> {
         for number in self.running_flows() {
             self.end_flow(number);
         }
+        self.outcome.paths = self.paths();
         let counts = self.tracker.counts;
         self.outcome.events = self.network.event_count();
         self.outcome.attempts = counts.attempts;
