@@ -50,6 +50,15 @@ pub enum Settings {
         /// Whether it was a quick one.
         quick: bool,
     },
+    /// `study compare`.
+    Compare {
+        /// Name of the extent.
+        extent: String,
+        /// Cost profile: name of a built-in one, or a file.
+        profile: String,
+        /// Whether the rows were played elsewhere.
+        elsewhere: bool,
+    },
 }
 
 impl Provenance {

@@ -34,8 +34,8 @@ impl Earlier {
         let schema = all.get("schema").and_then(Value::as_str).unwrap_or("none");
         ensure!(
             schema == SCHEMA,
-            "results of the format {schema}, where {SCHEMA} was expected; only results.json of `report` and of `study retry` can be \
-             reproduced"
+            "results of the format {schema}, where {SCHEMA} was expected; only results.json of `report`, `study retry` and `study compare` \
+             can be reproduced"
         );
         let run = all.get("run").context("no origin of the results (run)")?;
         let run = serde_json::from_value(run.clone()).context("malformed origin (run)")?;
@@ -48,17 +48,25 @@ impl Earlier {
     }
 }
 
-/// Returns the values of results by key: those of a report, or the medians of a study's rows and points.
+/// Returns the values of results by key: those of a report, or the medians of a study's rows, points and comparisons.
 fn values(all: &Value) -> Vec<(String, Estimate)> {
     let list = |name: &str| all.get(name).and_then(Value::as_array).into_iter().flatten();
     let mut found = results::values(all);
+    let seeds = |of: &Value| of.get("seeds").and_then(Value::as_u64).unwrap_or(1);
     for row in list("rows") {
-        medians(&named(row, &["load", "case"]), row, &mut found);
+        medians(&named(row, &["load", "case"]), (row, seeds(row)), &mut found);
+    }
+    for comparison in list("comparisons") {
+        let flows = comparison.get("flows").and_then(Value::as_u64).unwrap_or(0);
+        let name = named(comparison, &["condition", "network"]);
+        let name = format!("{name}.{flows}.{}", named(comparison, &["metric"]));
+        let of = comparison.get("medians").unwrap_or(&Value::Null);
+        medians(&name, (of, seeds(comparison)), &mut found);
     }
     for sweep in list("sweeps") {
         for point in sweep.get("points").and_then(Value::as_array).into_iter().flatten() {
             let name = format!("{}.{}", named(sweep, &["name"]), named(point, &["series", "x"]));
-            medians(&name, point, &mut found);
+            medians(&name, (point, seeds(point)), &mut found);
         }
     }
     found
@@ -69,9 +77,8 @@ fn named(object: &Value, keys: &[&str]) -> String {
     names.collect::<Vec<&str>>().join(".")
 }
 
-/// Adds the members of an object that are medians with finite intervals.
-fn medians(name: &str, object: &Value, found: &mut Vec<(String, Estimate)>) {
-    let seeds = object.get("seeds").and_then(Value::as_u64).unwrap_or(1);
+/// Adds the members of an object that are medians over so many seeds, with finite intervals.
+fn medians(name: &str, (object, seeds): (&Value, u64), found: &mut Vec<(String, Estimate)>) {
     for (key, value) in object.as_object().into_iter().flatten() {
         let [median, low, high] =
             ["median", "low", "high"].map(|part| value.get(part).and_then(Value::as_f64));
@@ -123,5 +130,20 @@ mod tests {
         let outside = earlier.compare(&results).outside;
         assert_eq!(outside.len(), 1);
         assert_eq!(outside[0].0, "high.grab_1.retries");
+    }
+
+    /// A comparison is compared by condition, network, number of flows, metric and variant.
+    #[test]
+    fn comparison_is_compared_by_its_medians() {
+        let median = json!({"median": 5.0, "low": 4.0, "high": 6.0});
+        let mut results = retry::results_of_nothing();
+        results["comparisons"] = json!([{
+            "condition": "light", "metric": "state", "network": "chain", "flows": 20, "seeds": 6,
+            "medians": { "rsvp": median, "nsis": {"median": null, "low": 4.0, "high": null} },
+        }]);
+        let earlier = Earlier::parse(&results.to_string()).unwrap();
+        assert_eq!(earlier.compare(&results).all, 1);
+        results["comparisons"][0]["medians"]["rsvp"]["median"] = 6.5.into();
+        assert_eq!(earlier.compare(&results).outside[0].0, "light.chain.20.state.rsvp");
     }
 }

@@ -7,10 +7,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
 use earmark_scenario::processing::CostProfile;
 
 use super::profile;
-use crate::study::compare::{self, Case, Extent, Key, Row};
+use crate::provenance::{Settings, commit};
+use crate::study::compare::{self, Case, Extent, Key, Results, Row, Variant};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,12 +21,15 @@ Examples:
   earmark-studies study compare --extent full --rows rows.jsonl --out compare     tables and drawings of rows from elsewhere
 
 The directory gets rows.jsonl, a line for each run; a run that is there is not played again, so that an interrupted study continues.
-profile.toml is the cost profile of its routers.
-compare.md has the tables, and a drawing stands beside it for each metric and network. The rows do not depend on the number
-of processors, nor on the machine. docs/studies/compare.md explains the results.";
+profile.toml is the cost profile of its routers, and program.txt the program that plays.
+compare.md has the tables, and a drawing stands beside it for each metric and network; results.json has the same with its origin, for
+`earmark-studies reproduce`. The rows do not depend on the number of processors, nor on the machine.
+docs/studies/compare.md explains the results.";
 
 /// File with the cost profile that the rows beside it were played with.
-const PROFILE_FILE: &str = "profile.toml";
+pub(super) const PROFILE_FILE: &str = "profile.toml";
+/// File with the program that has played the rows beside it.
+const PROGRAM_FILE: &str = "program.txt";
 
 /// Compare the protocols on equal terms: cost, set-up time, loss, refusals, failures and overload
 #[derive(Debug, clap::Args)]
@@ -51,52 +56,82 @@ pub(super) struct Compare {
 }
 
 impl Compare {
+    /// Creates the command that plays an extent with a profile into a directory.
+    pub(super) fn into(out: PathBuf, extent: Extent, profile: String) -> Compare {
+        Compare { extent, profile, out: Some(out), rows: None, export: None, json: false }
+    }
+
     pub(super) fn run(&self) -> Result<ExitCode> {
-        let begun = Instant::now();
-        let profile = self.profile()?;
-        let cases = compare::all_cases(self.extent, &self.profile)?;
-        let runs: u64 = cases.iter().map(|case| case.seeds).sum();
         if let Some(directory) = &self.export {
+            self.profile()?;
+            let cases = compare::all_cases(self.extent, &self.profile)?;
+            let runs: u64 = cases.iter().map(|case| case.seeds).sum();
             compare::export(&cases, directory)?;
             eprintln!("{}: {} scenarios, {runs} runs", directory.display(), cases.len());
             return Ok(ExitCode::SUCCESS);
         }
-        let directory = self.out.as_deref().context("--out is required")?;
-        let rows = match &self.rows {
-            Some(file) => played_elsewhere(&cases, file)?,
-            None => {
-                let file = directory.join("rows.jsonl");
-                let profile = toml::to_string(&profile)?;
-                check_earlier(&cases, &file, &profile)?;
-                create(directory)?;
-                write(directory, PROFILE_FILE, &profile)?;
-                compare::play_all(&cases, &file)?
-            }
-        };
-        let all = compare::compare(&rows);
-        let page = compare::page(&all);
-        create(directory)?;
-        write(directory, "compare.md", &page)?;
-        for (name, drawing) in compare::drawings(&all) {
-            write(directory, &name, &drawing)?;
-        }
+        let all = self.play()?.comparisons;
         match self.json {
             true => {
                 for comparison in &all {
                     println!("{}", serde_json::to_string(comparison)?);
                 }
             }
-            false => print!("{page}"),
+            false => print!("{}", compare::page(&all)),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Plays what is missing, and writes rows, results, tables and drawings.
+    pub(super) fn play(&self) -> Result<Results> {
+        let begun = Instant::now();
+        let profile = self.profile()?;
+        let cases = compare::all_cases(self.extent, &self.profile)?;
+        let directory = self.out.as_deref().context("--out is required")?;
+        let rows = match &self.rows {
+            Some(file) => played_elsewhere(&cases, file)?,
+            None => {
+                let file = directory.join("rows.jsonl");
+                let profile = toml::to_string(&profile)?;
+                let beside = [
+                    (PROFILE_FILE, "give the --profile", profile),
+                    (PROGRAM_FILE, "take the program", program()),
+                ];
+                check_earlier(&cases, &file, &beside)?;
+                create(directory)?;
+                for (name, _, text) in &beside {
+                    write(directory, name, text)?;
+                }
+                compare::play_all(&cases, &file)?
+            }
+        };
+        let results = compare::results(&cases, &rows, self.settings());
+        create(directory)?;
+        write(directory, "results.json", &serde_json::to_string_pretty(&results)?)?;
+        write(directory, "compare.md", &compare::page(&results.comparisons))?;
+        for (name, drawing) in compare::drawings(&results.comparisons) {
+            write(directory, &name, &drawing)?;
         }
         eprintln!("{} runs, {:.0} s", rows.len(), begun.elapsed().as_secs_f64());
-        Ok(ExitCode::SUCCESS)
+        Ok(results)
+    }
+
+    fn settings(&self) -> Settings {
+        let extent = self.extent.to_possible_value().map(|value| value.get_name().to_owned());
+        Settings::Compare {
+            extent: extent.unwrap_or_default(),
+            profile: self.profile.clone(),
+            elsewhere: self.rows.is_some(),
+        }
     }
 
     /// Loads the cost profile, which has to have times of all protocols.
     fn profile(&self) -> Result<CostProfile> {
         let profile = profile::load(&self.profile)?;
+        let mut protocols = Variant::ALL.map(Variant::protocol).to_vec();
+        protocols.dedup();
         let without: Vec<&str> =
-            compare::PROTOCOLS.into_iter().filter(|it| !profile.has_times(it)).collect();
+            protocols.iter().copied().filter(|it| !profile.has_times(it)).collect();
         ensure!(
             without.is_empty(),
             "profile `{}` has no times of {}, which would cost nothing\n  help: give one with the times of all protocols",
@@ -107,8 +142,14 @@ impl Compare {
     }
 }
 
-/// Checks that rows of an earlier run are kept by this one: they are of its cases, and were played with its cost profile.
-fn check_earlier(cases: &[Case], file: &Path, profile: &str) -> Result<()> {
+/// Describes this program, whose rows may differ from those of another one.
+fn program() -> String {
+    format!("{} {}, commit {}\n", env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"), commit())
+}
+
+/// Checks that rows of an earlier run are kept by this one: they are of its cases, and the files beside them have the same
+/// texts. Each has a name, and how to get the same one.
+fn check_earlier(cases: &[Case], file: &Path, beside: &[(&str, &str, String)]) -> Result<()> {
     let rows = compare::read(file)?;
     let seeds: BTreeMap<&Key, u64> = cases.iter().map(|case| (&case.key, case.seeds)).collect();
     let is_kept =
@@ -123,12 +164,14 @@ fn check_earlier(cases: &[Case], file: &Path, profile: &str) -> Result<()> {
             others.len()
         );
     }
-    let earlier = fs::read_to_string(file.with_file_name(PROFILE_FILE));
-    ensure!(
-        rows.is_empty() || earlier.is_ok_and(|earlier| earlier == profile),
-        "{}: {PROFILE_FILE} beside it is missing or another one; give the --profile that its rows were played with, or another --out",
-        file.display()
-    );
+    for (name, help, text) in beside {
+        let earlier = fs::read_to_string(file.with_file_name(name));
+        ensure!(
+            rows.is_empty() || earlier.is_ok_and(|earlier| earlier == *text),
+            "{}: {name} beside it is missing or another one; {help} that its rows were played with, or give another --out",
+            file.display()
+        );
+    }
     Ok(())
 }
 
@@ -165,8 +208,7 @@ mod tests {
     use super::*;
 
     fn compare(profile: &str, extent: Extent, out: &Path) -> Result<ExitCode> {
-        let (profile, out) = (profile.to_owned(), Some(out.to_owned()));
-        Compare { extent, profile, out, rows: None, export: None, json: false }.run()
+        Compare::into(out.to_owned(), extent, profile.to_owned()).run()
     }
 
     #[test]
@@ -178,21 +220,15 @@ mod tests {
         ] {
             let error = compare(profile, Extent::Trial, &out).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
-            let export = Compare {
-                extent: Extent::Trial,
-                profile: profile.to_owned(),
-                out: None,
-                rows: None,
-                export: Some(out.clone()),
-                json: false,
-            };
+            let compare = Compare::into(out.clone(), Extent::Trial, profile.to_owned());
+            let export = Compare { export: compare.out, out: None, ..compare };
             assert!(export.run().is_err(), "scenarios that nobody can play");
             assert!(!out.exists());
         }
     }
 
     #[test]
-    fn rows_of_another_extent_or_profile_are_kept() {
+    fn rows_of_another_extent_profile_or_program_are_kept() {
         let out = std::env::temp_dir().join(format!("earmark-kept-{}", std::process::id()));
         fs::create_dir_all(&out).unwrap();
         let row = r#"{"network":"abilene","condition":"rush","flows":100,"protocol":"nsis","seed":10,"outcome":{}}"#;
@@ -205,6 +241,14 @@ mod tests {
         let error = compare("xeon-2026", Extent::Outline, &out).unwrap_err().to_string();
         assert!(
             error.contains("rows.jsonl: profile.toml beside it is missing or another one"),
+            "{error}"
+        );
+        let profile = profile::load("xeon-2026").unwrap();
+        fs::write(out.join(PROFILE_FILE), toml::to_string(&*profile).unwrap()).unwrap();
+        fs::write(out.join(PROGRAM_FILE), "earmark-studies 0.0.1, commit abc\n").unwrap();
+        let error = compare("xeon-2026", Extent::Outline, &out).unwrap_err().to_string();
+        assert!(
+            error.contains("program.txt beside it is missing or another one; take the"),
             "{error}"
         );
         assert_eq!(fs::read_to_string(&file).unwrap(), format!("{row}\n"));

@@ -3,20 +3,24 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow, ensure};
+use clap::ValueEnum;
 
+use super::compare::{Compare, PROFILE_FILE};
 use super::progress::{Bar, interruption};
 use super::{BROKEN_PROMISE, study};
 use crate::bench::Supervision;
 use crate::paper_reproduction::{self, Agreement};
 use crate::provenance::{Provenance, Settings};
 use crate::reproduce::Earlier;
+use crate::study::compare::Extent;
 use crate::study::retry;
 
 const EXAMPLES: &str = "\
 Examples:
   earmark-studies reproduce report/results.json --out again     a report, with its settings
   earmark-studies reproduce retry/results.json --out again      a study, with its seeds
+  earmark-studies reproduce compare/results.json --out again    the comparison, with its cost profile
 
 Prints in what version, commit, machine and tools differ, runs the same again, and prints the values whose median lies
 outside of the earlier interval.
@@ -27,7 +31,7 @@ Exit status: 0 at least nine of ten values lie within; 1 it could not run; 3 few
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Reproduce {
-    /// File results.json of `report` or of `study retry --out`.
+    /// File results.json of `report`, `study retry` or `study compare`.
     #[arg(value_name = "RESULTS.JSON")]
     results: PathBuf,
     /// Directory of the new results.
@@ -79,6 +83,23 @@ impl Reproduce {
             &Settings::Retry { seeds, sweep_seeds, quick } => {
                 let results = retry::study(&retry::Plan { seeds, sweep_seeds, quick })?;
                 study::write(&self.out, &results)?;
+                Ok(true)
+            }
+            Settings::Compare { extent, profile, .. } => {
+                let extent = Extent::from_str(extent, false)
+                    .map_err(|why| anyhow!("extent {extent}: {why}"))?;
+                // A profile from a file is kept beside the results.
+                let profile = match profile.ends_with(".toml") {
+                    true => self.results.with_file_name(PROFILE_FILE).display().to_string(),
+                    false => profile.clone(),
+                };
+                let rows = self.out.join("rows.jsonl");
+                ensure!(
+                    !rows.exists(),
+                    "{}: these rows would not be played again; give another --out",
+                    rows.display()
+                );
+                Compare::into(self.out.clone(), extent, profile).play()?;
                 Ok(true)
             }
         }

@@ -1,6 +1,7 @@
 //! All protocols on equal terms: the same networks, demands, losses, failures and processor times.
 //!
 //! - [`Network`]: the networks, with the link that the demands are scaled by.
+//! - [`Variant`]: the protocols, with their settings.
 //! - [`Condition`]: what happens to the network, each for one question.
 //! - [`cases`]: all combinations, as scenarios; they can be written to files and played elsewhere ([`export`]).
 //! - [`rows`]: one line of JSON for each run, in the order of the cases, whoever has played them.
@@ -14,9 +15,14 @@ mod metric;
 mod network;
 mod report;
 mod rows;
+mod variant;
+
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use serde::Serialize;
+
+use crate::provenance::{Provenance, SCHEMA, Settings};
 
 pub use case::{Case, Key, cases};
 pub use condition::Condition;
@@ -25,9 +31,7 @@ pub use metric::{METRICS, Metric};
 pub use network::Network;
 pub use report::{Comparison, compare, drawings, page};
 pub use rows::{Row, missing, play_all, read};
-
-/// Names of the compared protocols.
-pub const PROTOCOLS: [&str; 4] = ["rsvp", "boomerang", "yessir", "nsis"];
+pub use variant::Variant;
 
 /// Cost profile of the routers by default.
 pub const PROFILE: &str = "xeon-2026";
@@ -42,6 +46,28 @@ pub enum Extent {
     Outline,
     /// Networks of up to 2 000 routers and a million flows: for a cluster.
     Full,
+}
+
+/// Results of the study.
+#[derive(Clone, Debug, Serialize)]
+pub struct Results {
+    /// Identifier of the format.
+    pub schema: &'static str,
+    /// Origin of the results.
+    pub run: Provenance,
+    /// Comparisons by metric, network and number of flows.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// Compares the rows of cases.
+pub fn results(cases: &[Case], rows: &[Row], settings: Settings) -> Results {
+    let seeds = cases.iter().map(|case| {
+        let Key { network, flows, .. } = &case.key;
+        (format!("{network}, {flows} flows"), [1, case.seeds])
+    });
+    let seeds: BTreeMap<String, [u64; 2]> = seeds.collect();
+    let run = Provenance::of_this_process(settings, seeds);
+    Results { schema: SCHEMA, run, comparisons: compare(rows) }
 }
 
 impl Extent {

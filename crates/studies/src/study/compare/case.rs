@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use earmark_scenario::Scenario;
-use earmark_scenario::topology::Topology;
+use earmark_scenario::topology::{Role, Topology};
 use serde::{Deserialize, Serialize};
 
-use super::PROTOCOLS;
 use super::condition::Condition;
 use super::network::Network;
+use super::variant::Variant;
 
 /// A case: one scenario, played with several seeds.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub struct Key {
     pub condition: String,
     /// Mean number of flows at a time.
     pub flows: u32,
-    /// Name of the protocol.
+    /// Name of the protocol's variant.
     pub protocol: String,
 }
 
@@ -66,32 +66,55 @@ pub fn cases(network: Network, sizes: &[(u32, u64)], profile: &str) -> Result<Ve
     for &(flows, seeds) in sizes {
         for condition in Condition::ALL {
             let Some(faults) = condition.faults(&busiest, &links) else { continue };
-            for protocol in PROTOCOLS {
+            for variant in Variant::ALL.into_iter().filter(|variant| variant.has(condition)) {
                 let rate = condition.rate_bps(flows, &busiest);
                 let [duration, discard] = condition.times();
-                let text = format!(
-                    "name = \"{}, {}, {flows} flows, {protocol}\"\n\
-                     topology = {}\nprotocol = \"{protocol}\"\nduration = \"{duration}s\"\n\
+                let name = variant.name();
+                let mut text = format!(
+                    "name = \"{}, {}, {flows} flows, {name}\"\n\
+                     topology = {}\nprotocol = \"{}\"\n{}duration = \"{duration}s\"\n\
                      discard = \"{discard}s\"\ndata = \"none\"\n\
                      processing = {{ profile = \"{profile}\" }}\n\n\
                      [[flows]]\nname = \"flows\"\nbetween = \"random\"\ncount = {flows}\n{}\
-                     rate = \"{rate}bit\"\nreserves = \"0s\"\n\n{faults}",
+                     rate = \"{rate}bit\"\n{}\n\n{faults}",
                     network.name(),
                     condition.name(),
                     network.topology(),
+                    variant.protocol(),
+                    variant.settings(),
                     condition.flows(),
+                    variant.request(),
                 );
+                if !variant.reserves() {
+                    text.push_str(&packet_filters(&topology));
+                }
                 let key = Key {
                     network: network.name().to_owned(),
                     condition: condition.name().to_owned(),
                     flows,
-                    protocol: protocol.to_owned(),
+                    protocol: name.to_owned(),
                 };
                 all.push(Case { key, seeds, text, network, profile: file.clone() });
             }
         }
     }
     Ok(all)
+}
+
+/// Returns the tables of packet filters in all routers, for all that they forward.
+fn packet_filters(topology: &Topology) -> String {
+    let routers = (0..topology.nodes.len()).filter(|it| topology.nodes[*it].role == Role::Router);
+    let of = |router: usize| {
+        let others = topology.interfaces(router).map(|(_, link)| {
+            let other = link.ends.iter().find(|end| end.node != router);
+            other.map_or("", |end| topology.nodes[end.node].name.as_str())
+        });
+        let mut others: Vec<&str> = others.collect();
+        others.sort_unstable();
+        others.dedup();
+        format!("\n[[middleboxes]]\nnode = {:?}\nguard = {others:?}\n", topology.nodes[router].name)
+    };
+    routers.map(of).collect()
 }
 
 fn topology(network: Network) -> Result<Topology> {

@@ -94,7 +94,11 @@ fn processors(row: &Row) -> impl Iterator<Item = &Value> {
     all.into_iter().flat_map(serde_json::Map::values)
 }
 
+/// Returns the share of the time in which the busiest processor works, in percent. Cost profiles have no times of packet filters.
 fn busiest(row: &Row) -> Option<f64> {
+    if row.outcome.get("paths").is_some() {
+        return None;
+    }
     let busy = processors(row).filter_map(|used| used.get("busy")?.as_f64());
     busy.reduce(f64::max).map(|share| 100.0 * share)
 }
@@ -103,14 +107,25 @@ fn lost(row: &Row) -> Option<f64> {
     processors(row).map(|used| used.get("lost").and_then(Value::as_f64)).sum()
 }
 
-/// Returns a quartile of the set-up time in milliseconds, from 1 to 3, of all flows: a flow without a reservation waits forever.
+/// Returns how many flows have asked, how many of them have got it, and the place of the quartiles of their waits: of
+/// reservations, or of paths through packet filters.
+fn requests(row: &Row) -> Option<(f64, f64, &'static str)> {
+    match row.outcome.get("paths") {
+        Some(_) => {
+            Some((number(row, "/paths/asked")?, number(row, "/paths/granted")?, "/paths/waits"))
+        }
+        None => Some((number(row, "/wanted")?, number(row, "/completed")?, "/waits")),
+    }
+}
+
+/// Returns a quartile of the set-up time in milliseconds, from 1 to 3, of all flows: a flow that never gets it waits forever.
 fn wait(row: &Row, quarter: u64) -> Option<f64> {
-    let (wanted, completed) = (number(row, "/wanted")?, number(row, "/completed")?);
+    let (wanted, completed, waits) = requests(row)?;
     // The outcome has quartiles of the completed flows alone.
     if completed < 0.99 * wanted {
         return Some(f64::INFINITY);
     }
-    Some(1e3 * number(row, &format!("/waits/{}", quarter - 1))?)
+    Some(1e3 * number(row, &format!("{waits}/{}", quarter - 1))?)
 }
 
 fn set_up(row: &Row) -> Option<f64> {
@@ -121,7 +136,11 @@ fn set_up_quartile(row: &Row) -> Option<f64> {
     wait(row, 3)
 }
 
+/// Returns the share of the time with a reservation in percent; none of what reserves nothing.
 fn served(row: &Row) -> Option<f64> {
+    if row.outcome.get("paths").is_some() {
+        return None;
+    }
     Some(100.0 * number(row, "/served")?)
 }
 
@@ -130,8 +149,8 @@ fn in_vain(row: &Row) -> Option<f64> {
 }
 
 fn completed(row: &Row) -> Option<f64> {
-    let wanted = number(row, "/wanted")?;
-    (wanted > 0.0).then(|| Some(100.0 * number(row, "/completed")? / wanted))?
+    let (wanted, completed, _) = requests(row)?;
+    (wanted > 0.0).then(|| 100.0 * completed / wanted)
 }
 
 /// Returns Jain's index of the completed share over the lengths of the paths, each weighted by its flows: 100 % if flows are refused alike
@@ -192,6 +211,20 @@ mod tests {
             (Some(5.0), Some(25.0), Some(3.0))
         );
         assert_eq!((set_up(&light), set_up_quartile(&light)), (Some(20.0), Some(500.0)));
+    }
+
+    #[test]
+    fn paths_are_compared_by_their_requests() {
+        let paths = row(
+            "light",
+            json!({
+                "wanted": 0, "completed": 0, "served": 0.0, "waits": null,
+                "paths": { "asked": 200, "granted": 199, "waits": [0.01, 0.03, 0.04] },
+                "processors": { "r1": { "busy": 0.25, "lost": 0 } },
+            }),
+        );
+        assert_eq!((completed(&paths), set_up(&paths)), (Some(99.5), Some(30.0)));
+        assert_eq!((served(&paths), busiest(&paths)), (None, None));
     }
 
     /// Two lengths with equally many flows: shares of 1 and 0 have an index of one half, equal shares of one.

@@ -1,5 +1,6 @@
 //! Tables and drawings of the comparison, and who wins where.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use comfy_table::presets::ASCII_MARKDOWN;
@@ -8,11 +9,11 @@ use earmark_lab::plot::chart::{self, Axis, Figure, Kind, Point, Series};
 use earmark_lab::statistics::{ENOUGH, Median};
 use serde::Serialize;
 
-use super::PROTOCOLS;
 use super::condition::Condition;
 use super::metric::{METRICS, Metric};
 use super::network::Network;
 use super::rows::Row;
+use super::variant::Variant;
 
 /// A metric in one network with so many flows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,11 +26,11 @@ pub struct Comparison {
     pub network: &'static str,
     /// Mean number of flows at a time.
     pub flows: u32,
-    /// Number of seeds of the protocol with the fewest.
+    /// Number of seeds of the reserving protocol with the fewest.
     pub seeds: usize,
-    /// Median of each protocol, in the order of [`PROTOCOLS`]; `None` if it has no value.
-    pub medians: [Option<Median>; PROTOCOLS.len()],
-    /// The protocol whose interval is better than those of all others, if there is one.
+    /// Median of each variant that has values, by its name.
+    pub medians: BTreeMap<&'static str, Median>,
+    /// The variant whose interval is better than those of all others, if there is one.
     pub winner: Option<&'static str>,
 }
 
@@ -50,31 +51,34 @@ pub fn compare(rows: &[Row]) -> Vec<Comparison> {
 
 fn comparison(metric: &Metric, network: Network, flows: u32, rows: &[Row]) -> Option<Comparison> {
     let condition = metric.condition.name();
-    let values = PROTOCOLS.map(|protocol| {
+    let values_of = |variant: Variant| -> Vec<f64> {
         let rows = rows.iter().filter(|Row { key, .. }| {
             (key.network.as_str(), key.condition.as_str()) == (network.name(), condition)
-                && (key.flows, key.protocol.as_str()) == (flows, protocol)
+                && (key.flows, key.protocol.as_str()) == (flows, variant.name())
         });
-        rows.filter_map(metric.value).collect::<Vec<f64>>()
-    });
-    let seeds = values.iter().map(Vec::len).min()?;
-    if values.iter().all(Vec::is_empty) {
+        rows.filter_map(metric.value).collect()
+    };
+    let values = Variant::ALL.map(|variant| (variant, values_of(variant)));
+    let reserving = || values.iter().filter(|(variant, _)| variant.reserves());
+    let seeds = reserving().map(|(_, values)| values.len()).min()?;
+    let of_name = |(variant, values): &(Variant, Vec<f64>)| {
+        Some((variant.name(), Median::of(values.iter().copied())?))
+    };
+    let medians: BTreeMap<&'static str, Median> = values.iter().filter_map(of_name).collect();
+    if medians.is_empty() {
         return None;
     }
-    let medians = values.each_ref().map(|values| Median::of(values.iter().copied()));
     let beats = |one: &Median, other: &Median| match metric.less_is_better {
         true => one.is_below(other),
         false => other.is_below(one),
     };
-    let wins = |number: &usize| {
-        let others = medians.iter().enumerate().filter(|(other, _)| other != number);
-        medians[*number].is_some_and(|one| {
-            others.map(|(_, other)| other).all(|other| other.is_none_or(|it| beats(&one, &it)))
-        })
+    let mut names = reserving().map(|(variant, _)| variant.name());
+    let wins = |name: &&'static str| {
+        let mut others = reserving().map(|(variant, _)| variant.name()).filter(|it| it != name);
+        medians.get(name).is_some_and(|one| others.all(|other| beats(one, &medians[other])))
     };
     // An interval of fewer values does not have its confidence.
-    let can_win = seeds >= ENOUGH && medians.iter().flatten().count() == PROTOCOLS.len();
-    let winner = (0..PROTOCOLS.len()).filter(|_| can_win).find(wins).map(|it| PROTOCOLS[it]);
+    let winner = (seeds >= ENOUGH).then(|| names.find(wins)).flatten();
     let (condition, name, network) = (condition, metric.name, network.name());
     Some(Comparison { condition, metric: name, network, flows, seeds, medians, winner })
 }
@@ -100,16 +104,17 @@ pub fn page(all: &[Comparison]) -> String {
                 continue;
             }
             let _ = write!(page, "\n### {}\n\n", capital(metric.name));
-            let mut table = table(&["network", "flows", "seeds"], &["best"]);
+            let mut table = table(&["network", "flows", "seeds"], &Variant::ALL, &["best"]);
             for it in rows {
                 let mut cells =
                     vec![it.network.to_owned(), it.flows.to_string(), it.seeds.to_string()];
-                let shown = |median: &Option<Median>| match median {
+                let shown = |variant: Variant| match it.medians.get(variant.name()) {
                     Some(median) => format!("{median:.*}", metric.decimals),
                     None => "-".to_owned(),
                 };
-                cells.extend(it.medians.iter().map(shown));
-                cells.push(it.winner.map_or("-", title).to_owned());
+                cells.extend(Variant::ALL.map(shown));
+                let best = Variant::ALL.into_iter().find(|one| it.winner == Some(one.name()));
+                cells.push(best.map_or("-", Variant::title).to_owned());
                 push(&mut table, cells);
             }
             let _ = writeln!(page, "{table}");
@@ -120,7 +125,8 @@ pub fn page(all: &[Comparison]) -> String {
 
 /// Returns the table of wins: a row for each metric.
 fn wins(all: &[Comparison]) -> Table {
-    let mut table = table(&["condition", "metric"], &["none"]);
+    let reserving: Vec<Variant> = Variant::ALL.into_iter().filter(|it| it.reserves()).collect();
+    let mut table = table(&["condition", "metric"], &reserving, &["none"]);
     for metric in &METRICS {
         let of: Vec<&Comparison> = all
             .iter()
@@ -131,18 +137,18 @@ fn wins(all: &[Comparison]) -> Table {
         }
         let won = |by: Option<&str>| of.iter().filter(|it| it.winner == by).count().to_string();
         let mut cells = vec![metric.condition.name().to_owned(), metric.name.to_owned()];
-        cells.extend(PROTOCOLS.map(|protocol| won(Some(protocol))));
+        cells.extend(reserving.iter().map(|variant| won(Some(variant.name()))));
         cells.push(won(None));
         push(&mut table, cells);
     }
     table
 }
 
-fn table(before: &[&str], after: &[&str]) -> Table {
+fn table(before: &[&str], variants: &[Variant], after: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
-    let protocols = PROTOCOLS.map(title);
-    table.set_header(before.iter().chain(&protocols).chain(after));
+    let titles: Vec<&str> = variants.iter().map(|variant| variant.title()).collect();
+    table.set_header(before.iter().chain(&titles).chain(after));
     table
 }
 
@@ -152,15 +158,6 @@ fn push(table: &mut Table, cells: Vec<String>) {
         Cell::new(text).set_alignment(side)
     });
     table.add_row(cells);
-}
-
-fn title(protocol: &str) -> &str {
-    match protocol {
-        "rsvp" => "RSVP",
-        "boomerang" => "Boomerang",
-        "yessir" => "YESSIR",
-        _ => "NSIS",
-    }
 }
 
 fn capital(words: &str) -> String {
@@ -189,14 +186,14 @@ pub fn drawings(all: &[Comparison]) -> Vec<(String, String)> {
 }
 
 fn figure(name: &str, metric: &Metric, network: Network, of: &[&Comparison]) -> Figure {
-    let series = PROTOCOLS.iter().enumerate().map(|(protocol, name)| {
+    let series = Variant::ALL.into_iter().map(|variant| {
         let points = of.iter().filter_map(|it| {
             let Median { median, low, high } =
-                it.medians[protocol].filter(|it| it.median.is_finite())?;
+                *it.medians.get(variant.name()).filter(|it| it.median.is_finite())?;
             let interval = Some([low, high]).filter(|ends| ends[1].is_finite());
             Some(Point { x: f64::from(it.flows), y: median, interval })
         });
-        Series::measured(title(name), points)
+        Series::measured(variant.title(), points)
     });
     Figure {
         name: name.to_owned(),
@@ -209,7 +206,7 @@ fn figure(name: &str, metric: &Metric, network: Network, of: &[&Comparison]) -> 
         across: Axis::logarithmic("flows at a time"),
         up: Axis::linear(metric.name),
         kind: Kind::Lines,
-        series: series.collect(),
+        series: series.filter(|series| !series.points.is_empty()).collect(),
     }
 }
 
@@ -219,11 +216,12 @@ mod tests {
 
     use super::super::case::Key;
     use super::*;
+    use crate::provenance::Settings;
 
     /// Six seeds: RSVP is served worse than Boomerang and YESSIR, which overlap; NSIS is better than all.
     fn rows() -> Vec<Row> {
         let served = |protocol: &str| match protocol {
-            "rsvp" => 0.5,
+            "rsvp" | "rsvp-plain" => 0.5,
             "nsis" => 0.9,
             _ => 0.7,
         };
@@ -231,7 +229,7 @@ mod tests {
         for (flows, seed) in
             [100, 1_000].into_iter().flat_map(|it| (1..=6).map(move |seed| (it, seed)))
         {
-            for protocol in PROTOCOLS {
+            for protocol in Variant::ALL.into_iter().filter(|it| it.reserves()).map(Variant::name) {
                 let [network, condition] = ["abilene", "overload"].map(str::to_owned);
                 let key = Key { network, condition, flows, protocol: protocol.to_owned() };
                 let share = served(protocol) + f64::from(seed) / 100.0;
@@ -253,15 +251,32 @@ mod tests {
         );
         let page = page(&all);
         assert!(page.contains("| abilene |  1000 |     6 |"), "{page}");
-        assert!(page.contains("| 93.5 (91.0 to 96.0) | NSIS |\n"), "{page}");
+        assert!(page.contains("| 93.5 (91.0 to 96.0) |     - | NSIS |\n"), "{page}");
         let drawings = drawings(&all);
         assert_eq!(drawings.len(), 1);
         assert!(drawings[0].1.contains("YESSIR"), "{drawings:?}");
     }
 
     #[test]
+    fn results_follow_their_schema() {
+        let schema: serde_json::Value =
+            serde_json::from_str(include_str!("../../../data/schema/results-1.json")).unwrap();
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        let [extent, profile] = ["outline", "xeon-2026"].map(str::to_owned);
+        let settings = Settings::Compare { extent, profile, elsewhere: false };
+        let mut results =
+            serde_json::to_value(super::super::results(&[], &rows(), settings)).unwrap();
+        let errors: Vec<String> =
+            validator.iter_errors(&results).map(|error| error.to_string()).collect();
+        assert_eq!(errors, Vec::<String>::new());
+        assert_eq!(results["comparisons"][0]["medians"]["nsis"]["median"], 93.5);
+        results["comparisons"][0]["medians"]["nsis"]["high"] = "never".into();
+        assert!(!validator.is_valid(&results));
+    }
+
+    #[test]
     fn few_seeds_win_nothing() {
-        let few: Vec<Row> = rows().into_iter().take(4 * PROTOCOLS.len()).collect();
+        let few: Vec<Row> = rows().into_iter().take(4 * 5).collect();
         let all = compare(&few);
         assert!(all.iter().all(|it| it.winner.is_none() && it.seeds == 4), "{all:?}");
     }

@@ -142,7 +142,7 @@ mod tests {
             std::env::temp_dir().join(format!("earmark-compare-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let cases = all_cases(Extent::Trial, "pentium-ii-2001").unwrap();
-        assert_eq!(cases.len(), 4 * 4, "a row of routers has no link that can fail");
+        assert_eq!(cases.len(), 4 * 5 + 3, "a row of routers has no link that can fail");
         let [whole, parts] = ["whole.jsonl", "parts.jsonl"].map(|name| directory.join(name));
         let rows = play_all(&cases, &whole).unwrap();
         assert_eq!(rows.len(), cases.len() * 2);
