@@ -6,12 +6,13 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
+use earmark_lab::statistics::{ENOUGH, Median};
 use serde::Serialize;
 
 use super::measurement::Measurement;
 use super::profile;
 use crate::bench::rates::line::Processors;
-use crate::bench::rates::{self, Plan};
+use crate::bench::rates::{self, Held, Plan};
 use crate::bench::router::Protocol;
 use crate::bench::search::Search;
 use crate::study::knee;
@@ -23,7 +24,8 @@ Examples:
   earmark-studies study knee --profile mine.toml --measure      this machine, simulated and measured
 
 A set-up and its release are a pair. The knee is the largest rate of pairs that goes through one router without a loss.
-Simulated and measured knees are compared in messages a second.
+Each is a median with its 95 % interval, over seeds or over repetitions. Simulated and measured knees are compared in messages
+a second.
 
 Exit status: 0 done, 1 it could not run, 3 a simulated knee differs from the measured one by more than 20 %.";
 
@@ -34,12 +36,12 @@ pub(super) struct Knee {
     /// Profiles: names of built-in ones, or files; all that are built in by default.
     #[arg(long, value_name = "PROFILE,...", value_delimiter = ',')]
     profile: Vec<String>,
-    /// Measure real daemons on this machine, too (root; some minutes).
+    /// Measure real daemons on this machine, too, six times each (root; some minutes).
     #[arg(long, requires = "profile")]
     measure: bool,
-    /// Seed of the simulation.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// Number of seeds of each simulated knee.
+    #[arg(long, default_value_t = ENOUGH as u64, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    seeds: u64,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
@@ -56,14 +58,17 @@ struct Row {
     measured: Option<Measured>,
 }
 
+/// Medians over the repetitions.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Measured {
+    /// Number of repetitions.
+    repetitions: usize,
     /// Pairs a second that went through.
-    rate: f64,
+    rate: Median,
     /// Share of its processor that the daemon took, 0 to 1.
-    busy: f64,
+    busy: Median,
     /// Pairs a second with all of the processor, by the daemon's time for a pair.
-    full: f64,
+    full: Median,
     /// Messages that the daemon receives for a pair.
     messages: u32,
 }
@@ -76,8 +81,8 @@ impl Row {
     /// first. Simulated receivers send reports and confirmations that the measurement has not.
     fn ratio(&self) -> Option<f64> {
         let measured = self.measured?;
-        let simulated = f64::from(self.simulated.rate) * self.simulated.messages;
-        Some(simulated / (measured.full * f64::from(measured.messages)))
+        let simulated = self.simulated.rate.median * self.simulated.messages.median;
+        Some(simulated / (measured.full.median * f64::from(measured.messages)))
     }
 }
 
@@ -100,7 +105,7 @@ impl Knee {
                 supervision.check_interrupted()?;
                 supervision.watcher.begin(&format!("{}, {profile}", protocol.name()), 1);
                 let name = protocol.name_in_settings();
-                let Some(simulated) = knee::knee(name, &profile, self.seed)? else { continue };
+                let Some(simulated) = knee::knee(name, &profile, self.seeds)? else { continue };
                 let measured = self.measure.then(|| measure(protocol, &supervision)).transpose()?;
                 rows.push(Row {
                     profile: profile.clone(),
@@ -132,18 +137,17 @@ fn measure(
         rates: Search { first: 8_000, last: 256_000, step: 100, halvings: 3 },
         window: Duration::from_millis(500),
         held: Duration::from_secs(2),
-        repetitions: 1,
+        repetitions: ENOUGH as u32,
         sustained: None,
     };
     let rates = rates::measure(protocol, &[plan], supervision)
         .with_context(|| format!("rates of {}", protocol.name()))?;
-    let held = rates.first().and_then(|rates| rates.held.first().copied());
-    Ok(held.map(|held| Measured {
-        rate: held.rate,
-        busy: held.processor,
-        full: 1e6 / held.pair_us,
-        messages: protocol.messages_of_a_pair(),
-    }))
+    let held = rates.first().map(|rates| rates.held.as_slice()).unwrap_or_default();
+    let median = |of: fn(&Held) -> f64| Median::of(held.iter().map(of));
+    let medians = (median(|it| it.rate), median(|it| it.processor), median(|it| 1e6 / it.pair_us));
+    let (Some(rate), Some(busy), Some(full)) = medians else { return Ok(None) };
+    let (repetitions, messages) = (held.len(), protocol.messages_of_a_pair());
+    Ok(Some(Measured { repetitions, rate, busy, full, messages }))
 }
 
 fn table(rows: &[Row]) -> Table {
@@ -171,12 +175,12 @@ fn table(rows: &[Row]) -> Table {
                 true => row.simulated.rate.to_string(),
                 false => format!("{} or more", row.simulated.rate),
             },
-            format!("{:.2}", row.simulated.messages),
-            format!("{:.0} %", row.simulated.busy * 100.0),
-            measured(|it| format!("{:.0}", it.rate)),
+            format!("{:.2}", row.simulated.messages.median),
+            format!("{:.0} %", row.simulated.busy.median * 100.0),
+            measured(|it| it.rate.to_string()),
             measured(|it| it.messages.to_string()),
-            measured(|it| format!("{:.0} %", it.busy * 100.0)),
-            measured(|it| format!("{:.0}", it.full)),
+            measured(|it| format!("{:.0} %", it.busy.median * 100.0)),
+            measured(|it| it.full.to_string()),
             row.ratio().map_or_else(dash, |ratio| format!("{ratio:.2}")),
         ];
         let cells = cells.into_iter().enumerate().map(|(place, text)| {

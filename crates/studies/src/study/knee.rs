@@ -6,6 +6,8 @@
 //! Poisson process.
 
 use anyhow::{Context, Result};
+use earmark_lab::runs;
+use earmark_lab::statistics::Median;
 use earmark_scenario::processing::Processing;
 use earmark_scenario::topology::Topology;
 use earmark_scenario::{Outcome, ProcessorOutcome, Scenario, play};
@@ -24,43 +26,71 @@ const GRANTED: f64 = 0.99;
 /// Largest share of a processor that goes on without an end.
 const FULL: f64 = 0.995;
 
-/// The knee of a simulated router.
+/// The knee of a simulated router: medians over the seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Knee {
     /// Name of the protocol.
     pub protocol: String,
+    /// Number of seeds.
+    pub seeds: u64,
     /// Largest pairs of a set-up and a release a second, without a loss.
-    pub rate: u32,
-    /// Whether a loss was found above.
+    pub rate: Median,
+    /// Whether a loss was found above, with every seed.
     pub is_found: bool,
     /// Use of the processor at that rate, 0 to 1.
-    pub busy: f64,
+    pub busy: Median,
     /// Messages that the router receives for a pair: those of both ends, with the reports and confirmations of receivers.
-    pub messages: f64,
+    pub messages: Median,
 }
 
-/// Searches for the knee of a protocol; `None` if its messages take no time. `profile` is the name of a built-in profile,
-/// or of a file.
+/// The knee with one seed.
+struct OneKnee {
+    rate: u32,
+    is_found: bool,
+    busy: f64,
+    messages: f64,
+}
+
+/// Searches for the knee of a protocol with the seeds from 1 on, on all processors; `None` if its messages take no time.
+/// `profile` is the name of a built-in profile, or of a file.
 ///
 /// # Errors
 /// The profile cannot be used.
-pub fn knee(protocol: &str, profile: &str, seed: u64) -> Result<Option<Knee>> {
-    let search = Search { first: 100, last: 204_800, step: 10, halvings: 5 };
+pub fn knee(protocol: &str, profile: &str, seeds: u64) -> Result<Option<Knee>> {
     let processing = load(profile)?;
     if !processing.loaded.as_ref().is_some_and(|profile| profile.has_times(protocol)) {
         return Ok(None);
     }
-    let messages = messages_of_a_pair(protocol, &processing, seed)?;
+    let jobs: Vec<u64> = (1..=seeds).collect();
+    let bar = runs::bar("seeds", jobs.len());
+    let knees = runs::over_all_cores(&jobs, &bar, |seed| one_knee(protocol, &processing, *seed));
+    let knees: Vec<OneKnee> = knees.into_iter().collect::<Result<_>>()?;
+    let median = |of: fn(&OneKnee) -> f64| {
+        Median::of(knees.iter().map(of)).context("at least one seed is needed")
+    };
+    Ok(Some(Knee {
+        protocol: protocol.to_owned(),
+        seeds,
+        rate: median(|knee| f64::from(knee.rate))?,
+        is_found: knees.iter().all(|knee| knee.is_found),
+        busy: median(|knee| knee.busy)?,
+        messages: median(|knee| knee.messages)?,
+    }))
+}
+
+fn one_knee(protocol: &str, processing: &Processing, seed: u64) -> Result<OneKnee> {
+    let search = Search { first: 100, last: 204_800, step: 10, halvings: 5 };
+    let messages = messages_of_a_pair(protocol, processing, seed)?;
     let (mut busy, mut is_found) = (0.0, false);
     let rate = search.largest(|rate| {
-        let router = offer(protocol, &processing, rate, seed)?;
+        let router = offer(protocol, processing, rate, seed)?;
         match router {
             Some(router) => busy = router.busy,
             None => is_found = true,
         }
         Ok(router.is_some())
     })?;
-    Ok(Some(Knee { protocol: protocol.to_owned(), rate, is_found, busy, messages }))
+    Ok(OneKnee { rate, is_found, busy, messages })
 }
 
 /// Loads a profile.
