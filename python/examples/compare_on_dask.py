@@ -3,12 +3,14 @@
 
     earmark-studies study compare --extent full --export cases
     compare_on_dask.py cases --out rows.jsonl --workers 2
+    compare_on_dask.py cases --out rows.jsonl --workers 2 --most-flows 100000
     compare_on_dask.py cases --out rows.jsonl --scheduler tcp://10.1.2.3:8786
     earmark-studies study compare --extent full --rows rows.jsonl --out compare
 
 Workers need only the package earmark. Runs whose rows are in the file are not played again, so that an interrupted comparison
 continues; a run whose worker dies is played again elsewhere. At the end the rows are in the order of the list, so that the file is the
-same whatever the number of workers, and the same as that of earmark-studies.
+same whatever the number of workers, and the same as that of earmark-studies. A million flows take up to 13 GB of a worker's memory; leave
+them out by --most-flows where workers have less, and play them by fewer workers afterwards.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ def compare(cases: Path, out: Path, options: argparse.Namespace) -> None:
             f"{out}: {len(others)} rows are of runs that {cases} does not have, one is {min(others)}; "
             "give the cases that were played, or another --out"
         )
-    missing = [run for run in runs if key(run) not in rows]
+    missing = [run for run in runs if key(run) not in rows and within(run, options.most_flows)]
     with cluster(options) as client, appending(out) as file:
         files = {name.name: name.read_text() for name in cases.iterdir() if name.name != "runs.jsonl"}
         # Every worker gets the scenarios once, rather than with each run.
@@ -74,7 +76,7 @@ def compare(cases: Path, out: Path, options: argparse.Namespace) -> None:
         print(file=sys.stderr)
     # The file always has all rows, also if this program is killed now.
     ordered = out.with_name(f"{out.name}.partial")
-    ordered.write_text("".join(f"{rows[key(run)]}\n" for run in runs))
+    ordered.write_text("".join(f"{rows[key(run)]}\n" for run in runs if key(run) in rows))
     ordered.replace(out)
 
 
@@ -84,6 +86,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("cases", type=Path, help="directory that earmark-studies has exported")
     parser.add_argument("--out", type=Path, default=Path("rows.jsonl"), help="the rows")
+    parser.add_argument("--most-flows", type=int, help="leave out runs with more flows")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--scheduler", help="address of a Dask scheduler, tcp://HOST:8786")
     where.add_argument("--workers", type=int, help="processes on this machine [one a processor]")
@@ -95,6 +98,10 @@ def cluster(options: argparse.Namespace) -> Any:
         return dask.Client(options.scheduler)
     workers = {"n_workers": options.workers, "threads_per_worker": 1, "dashboard_address": ":0"}
     return dask.Client(dask.LocalCluster(**workers))
+
+
+def within(run: dict[str, Any], most_flows: int | None) -> bool:
+    return most_flows is None or run["flows"] <= most_flows
 
 
 def key(run: dict[str, Any]) -> tuple[Any, ...]:

@@ -44,6 +44,21 @@ def test_rows_are_those_of_single_runs(cases, tmp_path):
     assert again == [*rows[:4], marked, rows[5]]
 
 
+def test_runs_with_more_flows_are_played_later(cases, tmp_path):
+    runs = [json.loads(line) for line in (cases / "runs.jsonl").read_text().splitlines()]
+    for run in runs[1:3]:
+        run["flows"] = 3
+    (cases / "runs.jsonl").write_text("".join(f"{json.dumps(run)}\n" for run in runs))
+    out = tmp_path / "rows.jsonl"
+    compare_on_dask.main([str(cases), "--out", str(out), "--workers", "1", "--most-flows", "2"])
+    few = out.read_text().splitlines()
+    assert [json.loads(row)["flows"] for row in few] == [2] * 4
+    compare_on_dask.main([str(cases), "--out", str(out), "--workers", "1"])
+    all_rows = out.read_text().splitlines()
+    assert [json.loads(row)["flows"] for row in all_rows] == [2, 3, 3, 2, 2, 2]
+    assert [all_rows[0], *all_rows[3:]] == few
+
+
 def refusal(cases, out):
     """Runs the example, which refuses its input; returns the reason."""
     with pytest.raises(SystemExit) as exit:

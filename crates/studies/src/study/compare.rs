@@ -42,9 +42,9 @@ pub const PROFILE: &str = "xeon-2026";
 pub enum Extent {
     /// One network, few flows: seconds.
     Trial,
-    /// Networks of up to 100 routers, and up to 5 000 flows: for one machine.
+    /// Networks of up to 100 routers, and up to 3 000 flows: for one machine.
     Outline,
-    /// Networks of up to 2 000 routers and a million flows: for a cluster.
+    /// Networks of up to 2 000 routers, and up to a million flows: hours of processor time, for a cluster.
     Full,
 }
 
@@ -77,14 +77,17 @@ impl Extent {
             Extent::Trial => &[(Network::Chain, &[(20, 2)])],
             Extent::Outline => &[
                 (Network::Chain, &[(100, 10), (1_000, 10)]),
-                (Network::Abilene, &[(100, 10), (1_000, 10), (5_000, 6)]),
+                (Network::Abilene, &[(100, 10), (1_000, 10), (3_000, 6)]),
                 (Network::Waxman100, &[(1_000, 10)]),
             ],
             Extent::Full => &[
-                (Network::Chain, &[(100, 30), (1_000, 30), (10_000, 10)]),
-                (Network::Abilene, &[(100, 30), (1_000, 30), (10_000, 10), (100_000, 6)]),
-                (Network::Waxman100, &[(1_000, 30), (10_000, 10), (100_000, 6)]),
-                (Network::Waxman2000, &[(10_000, 6), (100_000, 6), (1_000_000, 1)]),
+                (Network::Chain, &[(100, 10), (1_000, 10)]),
+                (
+                    Network::Abilene,
+                    &[(100, 10), (1_000, 10), (10_000, 6), (100_000, 1), (1_000_000, 1)],
+                ),
+                (Network::Waxman100, &[(1_000, 10), (3_000, 6)]),
+                (Network::Waxman2000, &[(2_000, 6)]),
             ],
         }
     }

@@ -64,7 +64,7 @@ pub fn cases(network: Network, sizes: &[(u32, u64)], profile: &str) -> Result<Ve
     };
     let mut all = Vec::new();
     for &(flows, seeds) in sizes {
-        for condition in Condition::ALL {
+        for condition in Condition::ALL.into_iter().filter(|condition| condition.has(flows)) {
             let Some(faults) = condition.faults(&busiest, &links) else { continue };
             for variant in Variant::ALL.into_iter().filter(|variant| variant.has(condition)) {
                 let rate = condition.rate_bps(flows, &busiest);

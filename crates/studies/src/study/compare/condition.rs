@@ -40,6 +40,15 @@ impl Condition {
         }
     }
 
+    /// Returns whether it is played with so many flows. More than ten thousand change nothing but the work of processors.
+    pub(super) fn has(self, flows: u32) -> bool {
+        match self {
+            Condition::Rush => true,
+            Condition::Light => flows <= 100_000,
+            Condition::Loss | Condition::Overload | Condition::Failure => flows <= 10_000,
+        }
+    }
+
     /// Returns the duration of a run, and its discarded beginning, seconds.
     pub(super) fn times(self) -> [u32; 2] {
         match self {
