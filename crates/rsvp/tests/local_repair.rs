@@ -361,6 +361,35 @@ fn refresh_and_tear_on_left_path_keep_sender() {
     }
 }
 
+/// A PathTear of a node that is neither the previous hop nor the one before it, or through another interface than theirs,
+/// ends nothing, and the sender still returns to the hop before.
+#[test]
+fn tear_of_another_node_changes_nothing() {
+    let (flows, (detour, detour_tear)) = ([flow(4)], path_through_eth3());
+    let strangers = [
+        (ETH3, "10.0.3.9"),
+        (ETH1, "10.0.1.9"),
+        (ETH2, "10.0.2.2"),
+        // The addresses of both hops, each through the interface of the other one.
+        (ETH1, "10.0.3.2"),
+        (ETH3, "10.0.1.1"),
+    ];
+    let mut router = fork();
+    router.receive(ETH3, Body::Path(detour));
+    router.receive(ETH2, Body::Resv(resv(&flows)));
+    router.receive(ETH1, Body::Path(path()));
+    router.receive(ETH3, Body::Path(detour));
+    for (interface, address) in strangers {
+        let hop = RsvpHop { address: ip(address), lih: 9 };
+        router.receive(interface, Body::PathTear(PathTear { hop, ..path_tear() }));
+        assert_eq!(held_on(&router, ETH2), Rate::from_mbps(4), "{address} through {interface:?}");
+    }
+    router.receive(ETH3, Body::PathTear(detour_tear));
+    assert_eq!(held_on(&router, ETH2), Rate::from_mbps(4));
+    router.receive(ETH1, Body::PathTear(path_tear()));
+    assert_eq!(held_on(&router, ETH2), Rate::ZERO);
+}
+
 /// The end of a sender is the PathTear of its previous hop, if no path that the data has left explains it.
 #[test]
 fn tear_on_present_path_ends_sender() {

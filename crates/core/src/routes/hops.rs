@@ -19,6 +19,14 @@ pub struct Hop {
     pub source: Option<IpAddr>,
 }
 
+impl Hop {
+    /// Returns whether the next router is this neighbor.
+    #[inline]
+    pub fn is_neighbor(&self, interface: InterfaceId, address: IpAddr) -> bool {
+        self.interface == interface && self.gateway == Some(address)
+    }
+}
+
 /// Distinct hops of a table.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hops {

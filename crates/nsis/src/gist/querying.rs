@@ -53,9 +53,7 @@ impl Gist {
     pub(super) fn hop(&self, cx: &InputContext<'_, '_>, at: &HalfRef, mri: &Mri) -> Option<Hop> {
         let hop = route::hop(cx.context, mri)?;
         let peer = self.store.get(at.other_id()).and_then(|other| self.peers.get(other.peer));
-        let leads_back = peer.is_some_and(|peer| {
-            hop.interface == peer.interface && hop.gateway == Some(peer.address)
-        });
+        let leads_back = peer.is_some_and(|peer| hop.is_neighbor(peer.interface, peer.address));
         (!leads_back).then_some(hop)
     }
 

@@ -122,10 +122,7 @@ impl Rsvp {
         } else {
             self.fill_in_source(cx, &session, template)?
         };
-        let next_hops = NextHops::of_sender(
-            cx.context,
-            &SenderData { session, template, incoming: None, previous: None },
-        );
+        let next_hops = NextHops::of_sender(cx.context, &SenderData::new(session, template, None));
         // A multicast destination may have no next hop yet, or end here; a unicast one must be reachable.
         let here = next_hops == NextHops::Here || session.destination.is_multicast();
         if !here && !matches!(next_hops, NextHops::Out(_)) {

@@ -387,10 +387,8 @@ impl Rsvp {
                 continue;
             }
             let (session, template) = (proxy.session, proxy.template);
-            let next_hops = NextHops::of_sender(
-                cx.context,
-                &SenderData { session, template, incoming: None, previous: None },
-            );
+            let next_hops =
+                NextHops::of_sender(cx.context, &SenderData::new(session, template, None));
             if matches!(next_hops, NextHops::Out(_) | NextHops::Branches(_)) {
                 self.start_proxy(cx, application, &proxy);
             }

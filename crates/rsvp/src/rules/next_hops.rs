@@ -43,6 +43,15 @@ pub(crate) struct SenderData {
 }
 
 impl SenderData {
+    /// Describes data whose next hop may be any node.
+    pub(crate) fn new(
+        session: Session,
+        template: SenderTemplate,
+        incoming: Option<InterfaceId>,
+    ) -> SenderData {
+        SenderData { session, template, incoming, previous: None }
+    }
+
     /// Returns the next hop of unicast data.
     #[inline]
     pub(crate) fn hop(&self, context: &Context<'_>) -> Option<Hop> {
@@ -61,8 +70,8 @@ impl SenderData {
     /// Returns whether a next hop is the previous one.
     #[inline]
     fn leads_back(&self, hop: &Hop) -> bool {
-        Some(hop.interface) == self.incoming
-            && self.previous.is_some_and(|previous| hop.gateway == Some(previous))
+        let previous = self.incoming.zip(self.previous);
+        previous.is_some_and(|(interface, address)| hop.is_neighbor(interface, address))
     }
 
     /// Returns the next router on the link of an interface, if it depends on the flow.

@@ -43,12 +43,7 @@ impl Rsvp {
         let Some(index) = found else {
             // A Path relayed to a link without RSVP had no state here, so its PathTear is relayed, too.
             let (session, template) = (tear.session, tear.template);
-            let data = SenderData {
-                session,
-                template,
-                incoming: Some(datagram.interface),
-                previous: None,
-            };
+            let data = SenderData::new(session, template, Some(datagram.interface));
             return match NextHops::of_sender(cx.context, &data) {
                 NextHops::WithoutRsvp => self.relay(cx, datagram),
                 _ => self.drop(cx, datagram, DropReason::NoState),
@@ -266,7 +261,7 @@ impl Rsvp {
         ttl: u8,
     ) {
         let &PathTearContent { session, template, tspec, incoming } = end;
-        let data = SenderData { session, template, incoming, previous: None };
+        let data = SenderData::new(session, template, incoming);
         let Some((hop, how, _)) = self.downstream(cx, outgoing, &session, &template, ttl) else {
             return;
         };
