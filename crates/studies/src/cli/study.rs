@@ -14,7 +14,7 @@ use crate::study::retry::{self, Plan, Results};
 const RETRY_EXAMPLES: &str = "\
 Examples:
   earmark-studies study retry --quick           30 seeds a row, the other sweeps in outline; below two minutes on two processors
-  earmark-studies study retry --out retry       all of it, below twenty minutes; tables, drawings and results.json in retry/
+  earmark-studies study retry --out retry       all of it, an hour of processor time; tables, drawings and results.json in retry/
   earmark-studies study retry --seeds 100 --json
 
 The rows are the papers' cases under regular and high load. Each number is a median with its 95 % interval; what was
