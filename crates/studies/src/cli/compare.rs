@@ -57,7 +57,7 @@ pub(super) struct Compare {
 
 impl Compare {
     /// Creates the command that plays an extent with a profile into a directory.
-    pub(super) fn into(out: PathBuf, extent: Extent, profile: String) -> Compare {
+    pub(super) fn new(out: PathBuf, extent: Extent, profile: String) -> Compare {
         Compare { extent, profile, out: Some(out), rows: None, export: None, json: false }
     }
 
@@ -85,14 +85,21 @@ impl Compare {
     /// Plays what is missing, and writes rows, results, tables and drawings.
     pub(super) fn play(&self) -> Result<Results> {
         let begun = Instant::now();
-        let profile = self.profile()?;
+        let profile = toml::to_string(&self.profile()?)?;
         let cases = compare::all_cases(self.extent, &self.profile)?;
         let directory = self.out.as_deref().context("--out is required")?;
         let rows = match &self.rows {
-            Some(file) => played_elsewhere(&cases, file)?,
+            Some(file) => {
+                let rows = played_elsewhere(&cases, file)?;
+                create(directory)?;
+                // It may keep the profile of rows of its own.
+                if !directory.join(PROFILE_FILE).exists() {
+                    write(directory, PROFILE_FILE, &profile)?;
+                }
+                rows
+            }
             None => {
                 let file = directory.join("rows.jsonl");
-                let profile = toml::to_string(&profile)?;
                 let beside = [
                     (PROFILE_FILE, "give the --profile", profile),
                     (PROGRAM_FILE, "take the program", program()),
@@ -106,7 +113,6 @@ impl Compare {
             }
         };
         let results = compare::results(&cases, &rows, self.settings());
-        create(directory)?;
         write(directory, "results.json", &serde_json::to_string_pretty(&results)?)?;
         write(directory, "compare.md", &compare::page(&results.comparisons))?;
         for (name, drawing) in compare::drawings(&results.comparisons) {
@@ -208,7 +214,7 @@ mod tests {
     use super::*;
 
     fn compare(profile: &str, extent: Extent, out: &Path) -> Result<ExitCode> {
-        Compare::into(out.to_owned(), extent, profile.to_owned()).run()
+        Compare::new(out.to_owned(), extent, profile.to_owned()).run()
     }
 
     #[test]
@@ -220,7 +226,7 @@ mod tests {
         ] {
             let error = compare(profile, Extent::Trial, &out).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
-            let compare = Compare::into(out.clone(), Extent::Trial, profile.to_owned());
+            let compare = Compare::new(out.clone(), Extent::Trial, profile.to_owned());
             let export = Compare { export: compare.out, out: None, ..compare };
             assert!(export.run().is_err(), "scenarios that nobody can play");
             assert!(!out.exists());

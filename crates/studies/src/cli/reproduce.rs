@@ -99,7 +99,7 @@ impl Reproduce {
                     "{}: these rows would not be played again; give another --out",
                     rows.display()
                 );
-                Compare::into(self.out.clone(), extent, profile).play()?;
+                Compare::new(self.out.clone(), extent, profile).play()?;
                 Ok(true)
             }
         }
@@ -119,4 +119,29 @@ fn print(agreement: &Agreement) {
         agreement.all,
         agreement.percent()
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comparison_that_cannot_be_repeated_is_refused() {
+        let folder = std::env::temp_dir().join(format!("earmark-repeated-{}", std::process::id()));
+        let [results, out] = ["results.json", "again"].map(|name| folder.join(name));
+        std::fs::create_dir_all(&out).unwrap();
+        let reproduce = Reproduce { results, out: out.clone() };
+        let refusal = |extent: &str, profile: &str| {
+            let [extent, profile] = [extent, profile].map(str::to_owned);
+            let settings = Settings::Compare { extent, profile, elsewhere: false };
+            reproduce.repeat(&settings).unwrap_err().to_string()
+        };
+        assert!(refusal("huge", "xeon-2026").starts_with("extent huge: "));
+        let error = refusal("trial", "mine.toml");
+        assert!(error.contains("profile.toml`: it cannot be read"), "{error}");
+        std::fs::write(out.join("rows.jsonl"), "").unwrap();
+        let error = refusal("trial", "xeon-2026");
+        assert!(error.contains("these rows would not be played again"), "{error}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -40,7 +40,7 @@ impl Condition {
         }
     }
 
-    /// Returns whether it is played with so many flows. More than ten thousand change nothing but the work of processors.
+    /// Returns whether it is played with so many flows: the largest numbers, for their cost, only where processors have to bear them.
     pub(super) fn has(self, flows: u32) -> bool {
         match self {
             Condition::Rush => true,

@@ -68,6 +68,11 @@ fn number(row: &Row, pointer: &str) -> Option<f64> {
     row.outcome.pointer(pointer)?.as_f64()
 }
 
+/// Returns whether the flows open paths through packet filters, and reserve nothing.
+fn opens_paths(row: &Row) -> bool {
+    row.outcome.get("paths").is_some()
+}
+
 /// Returns minutes times mean flows of the counted part of a run.
 fn flow_minutes(row: &Row) -> Option<f64> {
     let condition = Condition::ALL.into_iter().find(|it| it.name() == row.key.condition)?;
@@ -96,7 +101,7 @@ fn processors(row: &Row) -> impl Iterator<Item = &Value> {
 
 /// Returns the share of the time in which the busiest processor works, in percent. Cost profiles have no times of packet filters.
 fn busiest(row: &Row) -> Option<f64> {
-    if row.outcome.get("paths").is_some() {
+    if opens_paths(row) {
         return None;
     }
     let busy = processors(row).filter_map(|used| used.get("busy")?.as_f64());
@@ -110,12 +115,11 @@ fn lost(row: &Row) -> Option<f64> {
 /// Returns how many flows have asked, how many of them have got it, and the place of the quartiles of their waits: of
 /// reservations, or of paths through packet filters.
 fn requests(row: &Row) -> Option<(f64, f64, &'static str)> {
-    match row.outcome.get("paths") {
-        Some(_) => {
-            Some((number(row, "/paths/asked")?, number(row, "/paths/granted")?, "/paths/waits"))
-        }
-        None => Some((number(row, "/wanted")?, number(row, "/completed")?, "/waits")),
-    }
+    let [asked, granted, waits] = match opens_paths(row) {
+        true => ["/paths/asked", "/paths/granted", "/paths/waits"],
+        false => ["/wanted", "/completed", "/waits"],
+    };
+    Some((number(row, asked)?, number(row, granted)?, waits))
 }
 
 /// Returns a quartile of the set-up time in milliseconds, from 1 to 3, of all flows: a flow that never gets it waits forever.
@@ -138,7 +142,7 @@ fn set_up_quartile(row: &Row) -> Option<f64> {
 
 /// Returns the share of the time with a reservation in percent; none of what reserves nothing.
 fn served(row: &Row) -> Option<f64> {
-    if row.outcome.get("paths").is_some() {
+    if opens_paths(row) {
         return None;
     }
     Some(100.0 * number(row, "/served")?)

@@ -58,27 +58,27 @@ fn comparison(metric: &Metric, network: Network, flows: u32, rows: &[Row]) -> Op
         });
         rows.filter_map(metric.value).collect()
     };
-    let values = Variant::ALL.map(|variant| (variant, values_of(variant)));
-    let reserving = || values.iter().filter(|(variant, _)| variant.reserves());
-    let seeds = reserving().map(|(_, values)| values.len()).min()?;
-    let of_name = |(variant, values): &(Variant, Vec<f64>)| {
-        Some((variant.name(), Median::of(values.iter().copied())?))
-    };
-    let medians: BTreeMap<&'static str, Median> = values.iter().filter_map(of_name).collect();
+    let values: BTreeMap<&'static str, Vec<f64>> =
+        Variant::ALL.map(|variant| (variant.name(), values_of(variant))).into();
+    let medians: BTreeMap<&'static str, Median> = values
+        .iter()
+        .filter_map(|(name, values)| Some((*name, Median::of(values.iter().copied())?)))
+        .collect();
     if medians.is_empty() {
         return None;
     }
+    let reserving = || Variant::reserving().map(Variant::name);
+    let seeds = reserving().map(|name| values[name].len()).min()?;
     let beats = |one: &Median, other: &Median| match metric.less_is_better {
         true => one.is_below(other),
         false => other.is_below(one),
     };
-    let mut names = reserving().map(|(variant, _)| variant.name());
     let wins = |name: &&'static str| {
-        let mut others = reserving().map(|(variant, _)| variant.name()).filter(|it| it != name);
-        medians.get(name).is_some_and(|one| others.all(|other| beats(one, &medians[other])))
+        let mut others = reserving().filter(|other| other != name);
+        others.all(|other| beats(&medians[name], &medians[other]))
     };
-    // An interval of fewer values does not have its confidence.
-    let winner = (seeds >= ENOUGH).then(|| names.find(wins)).flatten();
+    // An interval of fewer values does not have its confidence. With so many seeds all have a median.
+    let winner = (seeds >= ENOUGH).then(|| reserving().find(wins)).flatten();
     let (condition, name, network) = (condition, metric.name, network.name());
     Some(Comparison { condition, metric: name, network, flows, seeds, medians, winner })
 }
@@ -125,7 +125,7 @@ pub fn page(all: &[Comparison]) -> String {
 
 /// Returns the table of wins: a row for each metric.
 fn wins(all: &[Comparison]) -> Table {
-    let reserving: Vec<Variant> = Variant::ALL.into_iter().filter(|it| it.reserves()).collect();
+    let reserving: Vec<Variant> = Variant::reserving().collect();
     let mut table = table(&["condition", "metric"], &reserving, &["none"]);
     for metric in &METRICS {
         let of: Vec<&Comparison> = all
@@ -229,7 +229,7 @@ mod tests {
         for (flows, seed) in
             [100, 1_000].into_iter().flat_map(|it| (1..=6).map(move |seed| (it, seed)))
         {
-            for protocol in Variant::ALL.into_iter().filter(|it| it.reserves()).map(Variant::name) {
+            for protocol in Variant::reserving().map(Variant::name) {
                 let [network, condition] = ["abilene", "overload"].map(str::to_owned);
                 let key = Key { network, condition, flows, protocol: protocol.to_owned() };
                 let share = served(protocol) + f64::from(seed) / 100.0;
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn few_seeds_win_nothing() {
-        let few: Vec<Row> = rows().into_iter().take(4 * 5).collect();
+        let few: Vec<Row> = rows().into_iter().take(4 * Variant::reserving().count()).collect();
         let all = compare(&few);
         assert!(all.iter().all(|it| it.winner.is_none() && it.seeds == 4), "{all:?}");
     }

@@ -22,6 +22,11 @@ earmark_core::named_enum! {
 }
 
 impl Variant {
+    /// Returns those that reserve bandwidth, in their order.
+    pub(super) fn reserving() -> impl Iterator<Item = Variant> {
+        Variant::ALL.into_iter().filter(|variant| variant.reserves())
+    }
+
     /// Returns the name in tables and drawings.
     pub(super) fn title(self) -> &'static str {
         match self {
